@@ -43,7 +43,9 @@ pub use rules::{ClassNorm, ClassRules, LayerBuffer, modules_of};
 pub use sight::{SeenImages, Sight};
 pub use state_space::{HybridLayer, Scan, ScanNorms, StateSpace};
 pub use tape::{Flow, GRANULE, Home, Op, PoolRange, RepeatedOps, Tape, Tensor, TensorId, Unit};
-pub use traced::{of_trace, traced_linear_layers, traced_other_layers, untraced_backward};
+pub use traced::{
+    MEANT_BY_ALL, is_traced_target, of_trace, traced_linear_layers, traced_other_layers, untraced_backward,
+};
 pub use walk::{
     AttentionChoice, Cache, Count, Cut, FusedKernels, Kernel, LossRule, MicroBatch, Passing, Pending, Walk,
 };

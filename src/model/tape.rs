@@ -360,7 +360,7 @@ impl Tape {
         });
     }
 
-    fn pool(&mut self, ids: &[TensorId]) -> PoolRange {
+    pub(super) fn pool(&mut self, ids: &[TensorId]) -> PoolRange {
         let from = self.ids.len() as u32;
         self.ids.extend_from_slice(ids);
         PoolRange { from, to: self.ids.len() as u32 }

@@ -78,7 +78,7 @@ fn hold(errors: &BTreeMap<&str, Vec<(f64, String)>>, cases: usize) {
 
 #[test]
 fn traced_models_are_predicted_as_they_run() {
-    hold(&errors("cases.jsonl"), 1141);
+    hold(&errors("cases.jsonl"), 1161);
 }
 
 /// torchvision's detectors, which pick boxes by their values: steps on the host with real values
@@ -202,7 +202,8 @@ fn what_a_trace_cannot_answer_is_refused() {
         ("training: {precision: fp8-mixed}", "training.precision"),
         // peft has defaults for some model types alone; a tape names none.
         ("training: {lora: {rank: 8}}", "training.lora.targets"),
-        ("training: {lora: {rank: 8, targets: [classifier]}}", "training.lora.targets"),
+        ("training: {lora: {rank: 8, targets: [dropout]}}", "training.lora.targets"),
+        ("training: {lora: {rank: 8, targets: [word_embeddings]}}", "training.lora.targets"),
         ("training: {lora: {rank: 8, targets: [q_lin], base_bits: 4}}", "training.lora.base_bits"),
     ] {
         let faults = faults(&with("distilbert", rest));
@@ -283,6 +284,8 @@ fn adapters_stand_on_any_linear_layer_of_a_tape() {
         ("bert", "[query, value]", 12 * 2 * 8 * (768 + 768)),
         // Six layers: q, k, v and out of 768 x 768, and lin1 and lin2 of 768 x 3072. The classifier stays out.
         ("distilbert", "[all-linear]", 6 * 8 * (4 * 1536 + 2 * 3840)),
+        // Named, it gets one: 768 x 2.
+        ("distilbert", "[classifier]", 8 * (768 + 2)),
     ] {
         let found = predicted(&with(name, &format!("training: {{lora: {{rank: 8, targets: {targets}}}}}"))).params;
         assert_eq!(found.trainable, trained, "{name}");
@@ -353,4 +356,26 @@ fn blocks_are_recomputed_by_their_class() {
     assert_eq!((fault.key.as_str(), fault.message.as_str()), ("training.activation_checkpointing.classes", said));
     let catalogue = faults("{model: {preset: llama-3-8b}, training: {activation_checkpointing: {classes: [Block]}}}");
     assert!(catalogue[0].message.contains("a traced model has classes alone"), "{catalogue:?}");
+}
+
+/// Three blocks alike of 256 channels: two norms of 512, four matrices of 256 x 256 and two of 256 x 1024, with biases.
+#[test]
+fn one_of_blocks_alike_is_frozen_or_adapted() {
+    let params = |name: &str, rest: &str| predicted(&with(name, &format!("training: {{{rest}}}"))).params;
+    let block = 2 * 512 + 4 * (256 * 256 + 256) + (256 * 1024 + 1024) + (1024 * 256 + 256);
+    let whole = params("frozen-conditioned", "precision: fp32").trainable;
+    assert_eq!(params("frozen-conditioned", "frozen: [blocks.1]").trainable, whole - block);
+    assert_eq!(params("frozen-conditioned", "frozen: [blocks]").trainable, whole - 3 * block);
+    let adapted =
+        |name: &str, targets: &str| params(name, &format!("lora: {{rank: 8, targets: [{targets}]}}")).trainable;
+    // Rank 8 beside 256 x 256.
+    let one = 8 * (256 + 256);
+    assert_eq!(adapted("frozen-conditioned", "blocks.1.q"), one);
+    assert_eq!(adapted("frozen-conditioned", "q"), 3 * one);
+    // One block that runs four times, and a layer that runs twice.
+    assert_eq!(adapted("frozen-repeated", "q, mix"), 2 * one);
+    // The output layers of three of PyTorch's attentions, whose adapters never run: peft makes them all the same.
+    assert_eq!(adapted("frozen-encoded", "out_proj, score"), 3 * one + 8 * (256 + 1));
+    let found = faults_or_none("frozen-conditioned", "training: {lora: {targets: [blocks.3.q]}}");
+    assert!(found.iter().any(|fault| fault.to_string().contains("`blocks.3.q` is no linear layer")), "{found:?}");
 }

@@ -227,7 +227,7 @@ impl Builder<'_> {
     }
 
     /// An adapter of these matrices.
-    pub(super) fn adapted_by(
+    pub fn adapted_by(
         &mut self,
         x: TensorId,
         out: TensorId,

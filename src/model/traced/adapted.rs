@@ -1,105 +1,125 @@
 //! Adapters on the linear layers of a traced model.
 
 use super::super::builder::{Adapters, Builder, Linear, Types};
-use super::super::tape::{Flow, Tape, TensorId};
-use super::super::weight::Part;
+use super::super::element::Group;
+use super::super::tape::{Flow, Home, Tape, Tensor, TensorId};
+use super::super::weight::{Part, Weight};
 use super::super::work::{MatMul, Work};
-use super::trained::part_of;
-use crate::framework::Module;
-use crate::plan::traced::{Segment, Trace, TracedModel, TracedOp, TracedWork, intern};
+use crate::plan::traced::{Segment, TracedOp, intern};
 
-/// Modules that an adapter can stand on: the multiplication by a matrix that is no output layer
-/// (peft, tuners/tuners_utils.py, `_maybe_include_all_linear_layers`), by its name and its path.
-pub fn traced_linear_layers(model: &TracedModel) -> Vec<Module> {
-    let mut found: Vec<Module> = Vec::new();
-    for segment in model.traces.all().flat_map(|trace: &Trace| &trace.kinds) {
-        for op in &segment.ops {
-            if is_linear(segment, op) {
-                let module = (intern(&op.0), intern(&path_of(segment, op)));
-                if !found.contains(&module) {
-                    found.push(module);
-                }
-            }
+/// A linear layer of a segment that an adapter stands on: its operator, and whether an earlier segment runs the layer too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AdaptedLayer {
+    pub op: u32,
+    pub ran_before: bool,
+}
+
+/// Adapters as they are written to a segment's tape.
+pub(super) struct Writer<'a> {
+    pub types: &'a Types,
+    pub adapters: &'a Adapters,
+    pub layers: &'a [AdaptedLayer],
+    /// The matrices of layers that run more than once, as they are read.
+    made: Vec<(&'a str, Matrices)>,
+}
+
+/// The two matrices of an adapter, and the layer's uses that are still to come.
+#[derive(Debug, Clone, Copy)]
+struct Matrices {
+    down: TensorId,
+    up: TensorId,
+    uses_left: usize,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) const fn new(types: &'a Types, adapters: &'a Adapters, layers: &'a [AdaptedLayer]) -> Self {
+        Self { types, adapters, layers, made: Vec::new() }
+    }
+
+    /// Writes the adapter beside the linear layer that was written last, where it gets one. Returns the tensor that takes the
+    /// place of the layer's output.
+    pub(super) fn beside(
+        &mut self,
+        tape: &mut Tape,
+        (segment, at): (&'a Segment, usize),
+        now: impl Fn(u32) -> TensorId,
+    ) -> Option<TensorId> {
+        let found = self.layers.iter().find(|layer| layer.op as usize == at)?;
+        let op = segment.ops.get(at)?;
+        let Some(Work::Product(MatMul { batch, rows, inner, columns, .. })) = tape.ops.last().map(|op| op.work) else {
+            return None;
+        };
+        let (operand, flow) = *op.5.first()?;
+        // Under autocast the layer reads a copy; the adapter reads what the module was given.
+        let cast = segment.ops[..at].iter().rev().take_while(|before| before.0.starts_with(&op.0));
+        let given = cast.filter(|before| before.6.contains(&operand)).find_map(|before| before.5.first());
+        let given = now(given.map_or(operand, |(id, _)| *id));
+        let out = now(*op.6.first()?);
+        let layer = Linear { name: intern(&op.0), from: inner, to: columns, bias: false, part: Part::Adapter };
+        let mut builder = Builder::new(self.types, Some(self.adapters));
+        builder.tape = std::mem::take(tape);
+        let matrices = self.matrices(&mut builder, (segment, op), layer, found.ran_before);
+        let sum = builder.adapted_by(given, out, batch.saturating_mul(rows), layer, matrices, 1);
+        *tape = builder.tape;
+        if flow == VIEW {
+            hand_on_views(tape, sum);
+        }
+        Some(sum)
+    }
+
+    /// The matrices of a layer's adapter, for one of its uses. One layer has one adapter, however often it runs.
+    fn matrices(
+        &mut self,
+        builder: &mut Builder<'_>,
+        (segment, op): (&Segment, &'a TracedOp),
+        layer: Linear,
+        ran_before: bool,
+    ) -> (TensorId, TensorId) {
+        builder.borrows_weights = ran_before;
+        let at = self.made.iter().position(|(name, _)| *name == op.0).unwrap_or_else(|| {
+            let same = |layer: &&AdaptedLayer| segment.ops.get(layer.op as usize).is_some_and(|other| other.0 == op.0);
+            builder.tape.adapted.push(layer.name);
+            let [down, up] =
+                [(self.adapters.rank, layer.from), (layer.to, self.adapters.rank)].map(|(rows, columns)| {
+                    match ran_before {
+                        true => elsewhere(builder, rows.saturating_mul(columns), self.adapters, None),
+                        false => builder.weights(Part::Adapter, rows, columns, 1, 1),
+                    }
+                });
+            let [down, up] = [("lora.a", down), ("lora.b", up)].map(|(name, id)| builder.lower(name, id));
+            let uses_left = self.layers.iter().filter(same).count();
+            self.made.push((op.0.as_str(), Matrices { down, up, uses_left }));
+            self.made.len() - 1
+        });
+        let Matrices { down, up, uses_left } = &mut self.made[at].1;
+        *uses_left = uses_left.saturating_sub(1);
+        if *uses_left == 0 {
+            return (*down, *up);
+        }
+        // A use before the last makes a part of the gradient that goes at once; of a copy's it is the copy's.
+        let (down, up) = (*down, *up);
+        let part = |id: TensorId, builder: &mut Builder<'_>| match builder.tape.get(id).home {
+            Home::Weight(_) => elsewhere(builder, builder.tape.get(id).numel, self.adapters, Some(id)),
+            _ => id,
+        };
+        (part(down, builder), part(up, builder))
+    }
+}
+
+/// A matrix, or a part of its gradient, of an adapter that another tape or a later use has.
+fn elsewhere(builder: &mut Builder<'_>, numel: u64, adapters: &Adapters, view_of: Option<TensorId>) -> TensorId {
+    let (element, group, home) = (adapters.element, Group::WeightCopy, Home::Elsewhere);
+    builder.tape.tensor(Tensor { numel, element, group, home, grad: true, cached: false, view_of })
+}
+
+/// Adapters that no gradient reaches.
+pub(super) fn idle(tape: &mut Tape, layers: &[(u64, u64)], adapters: &Adapters) {
+    for (to, from) in layers {
+        for (rows, columns) in [(adapters.rank, *from), (*to, adapters.rank)] {
+            let weight = Weight { unreached: true, ..Weight::matrix(Part::Adapter, false, rows, columns) };
+            tape.weight(weight, adapters.element);
         }
     }
-    found
-}
-
-/// The path of a layer among `targets` that nothing trained where the model was traced: neither its weight nor anything before it,
-/// so that the trace has no backward pass of it.
-pub fn untraced_backward(model: &TracedModel, targets: &[&'static str]) -> Option<String> {
-    model.traces.all().flat_map(|trace: &Trace| &trace.kinds).find_map(|segment| {
-        let is_frozen = |op: &TracedOp| segment.weights.iter().any(|w| w.4 == 0 && is_weight_of(op, &w.0));
-        let has_gradient = |id: &u32| segment.tensors.get(*id as usize).is_some_and(|tensor| tensor.4 != 0);
-        let mut ops = segment.ops.iter().filter(|op| targets.contains(&intern(&op.0)) && is_linear(segment, op));
-        let op = ops.find(|op| is_frozen(op) && !op.6.iter().any(has_gradient))?;
-        Some(path_of(segment, op))
-    })
-}
-
-/// Paths of the convolutions and embeddings of a traced model: peft has adapters for them too (tuners/lora/layer.py,
-/// `dispatch_default`), which no tape has.
-pub fn traced_other_layers(model: &TracedModel) -> Vec<String> {
-    let others = ["Conv1d", "Conv2d", "Conv3d", "Embedding"];
-    let segments = model.traces.all().flat_map(|trace: &Trace| &trace.kinds);
-    let has_weight = |segment: &Segment, op: &TracedOp| segment.weights.iter().any(|w| is_weight_of(op, &w.0));
-    segments
-        .flat_map(|segment| segment.ops.iter().map(move |op| (segment, op)))
-        .filter(|(segment, op)| others.contains(&op.1.as_str()) && has_weight(segment, op))
-        .map(|(segment, op)| path_of(segment, op))
-        .collect()
-}
-
-fn path_of(segment: &Segment, op: &TracedOp) -> String {
-    let path = [segment.path.as_str(), op.0.as_str()];
-    path.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".")
-}
-
-fn is_weight_of(op: &TracedOp, name: &str) -> bool {
-    name.strip_suffix(".weight") == Some(op.0.as_str())
-}
-
-/// peft has adapters for `nn.Linear` and for GPT-2's `Conv1D`, which is one (tuners/lora/layer.py, `dispatch_default`).
-fn is_linear(segment: &Segment, op: &TracedOp) -> bool {
-    let is_product = matches!(op.4, Some((TracedWork::Product, _)));
-    let weight = segment.weights.iter().find(|weight| is_weight_of(op, &weight.0));
-    let inside = |part: Part| !matches!(part, Part::Head | Part::Embedding | Part::Router);
-    is_product
-        && (op.1.ends_with("Linear") || op.1 == "Conv1D")
-        && weight.is_some_and(|weight| weight.1.len() == 2 && inside(part_of(weight.3)))
-}
-
-/// Writes the adapter beside the linear layer that was written last, where it gets one. Returns the tensor that takes the
-/// place of the layer's output.
-pub(super) fn beside(
-    tape: &mut Tape,
-    (segment, at): (&Segment, usize),
-    (types, adapters): (&Types, &Adapters),
-    now: impl Fn(u32) -> TensorId,
-) -> Option<TensorId> {
-    let op = segment.ops.get(at).filter(|op| is_linear(segment, op))?;
-    let name = intern(&op.0);
-    let Some(Work::Product(MatMul { batch, rows, inner, columns, .. })) = tape.ops.last().map(|op| op.work) else {
-        return None;
-    };
-    if !adapters.targets.contains(&name) {
-        return None;
-    }
-    let (operand, flow) = *op.5.first()?;
-    // Under autocast the layer reads a copy; the adapter reads what the module was given.
-    let cast = segment.ops[..at].iter().rev().take_while(|before| before.0.starts_with(&op.0));
-    let given = cast.filter(|before| before.6.contains(&operand)).find_map(|before| before.5.first());
-    let given = now(given.map_or(operand, |(id, _)| *id));
-    let out = now(*op.6.first()?);
-    let layer = Linear { name, from: inner, to: columns, bias: false, part: Part::Adapter };
-    let mut builder = Builder::new(types, Some(adapters));
-    builder.tape = std::mem::take(tape);
-    let sum = builder.adapted_each(given, out, batch.saturating_mul(rows), layer, (1, 1));
-    *tape = builder.tape;
-    if flow == VIEW {
-        hand_on_views(tape, sum);
-    }
-    Some(sum)
 }
 
 /// The way of a gradient that is new and handed on as a view.

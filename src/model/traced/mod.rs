@@ -1,7 +1,10 @@
 //! The walk of a model that PyTorch was seen to run (`memwall trace`): its segments as tapes.
 
 mod adapted;
+mod copies;
+mod guards;
 mod segment;
+mod targets;
 mod tied;
 mod trained;
 
@@ -17,8 +20,9 @@ use crate::plan::keywords::ModelType;
 use crate::plan::traced::{
     KEPT, SizeAxis, Trace, TraceTypes, TracedElement, TracedModel, TracedPassing, TracedTensor, TracedWork, intern,
 };
-pub use adapted::{traced_linear_layers, traced_other_layers, untraced_backward};
-use segment::Site;
+use segment::{PlacedTape, Site};
+use targets::Placing;
+pub use targets::{MEANT_BY_ALL, is_traced_target, traced_linear_layers, traced_other_layers, untraced_backward};
 use trained::Reached;
 
 /// The architecture of a traced model.
@@ -65,23 +69,34 @@ pub fn walk(model: &TracedModel, run: &MicroBatch<'_>) -> Walk {
         SizeAxis::Image => run.image,
     });
     let site = Site { sizes: &sizes, run, asked: trained::asked_rows(model, trace, run) };
-    // A segment whose input needs no gradient is another one than the same behind what is trained.
-    let mut made: Vec<(u32, bool, Tape)> = Vec::with_capacity(trace.kinds.len());
-    let mut known = vec![[None; 2]; trace.kinds.len()];
+    // A segment that reads what needs no gradient is another one than the same behind what is trained.
+    let mut made: Vec<PlacedTape> = Vec::with_capacity(trace.kinds.len());
+    let mut known: Vec<Vec<usize>> = vec![Vec::new(); trace.kinds.len()];
     let mut places = Vec::with_capacity(trace.order.len());
     let mut reached = Reached::default();
-    for kind in &trace.order {
-        let segment = &trace.kinds[*kind as usize];
-        let from = reached.by(segment, run);
-        let at = *known[*kind as usize][usize::from(from)].get_or_insert_with(|| {
-            made.push((*kind, from, site.tape(segment, from)));
+    let mut placing = run.adapters.map(|adapters| Placing::new(model, trace, adapters));
+    for (place, (kind, (path, segment))) in trace.order.iter().zip(trace.places()).enumerate() {
+        let adapted = placing.as_mut().map(|placing| placing.at(path, *kind, segment)).unwrap_or_default();
+        let arrival = reached.at(place, segment, (trace, run), (&made, &places), adapted);
+        let alike = &mut known[*kind as usize];
+        let at = alike.iter().copied().find(|at| made[*at].arrival == arrival).unwrap_or_else(|| {
+            made.push(site.placed(*kind, segment, arrival));
+            alike.push(made.len() - 1);
             made.len() - 1
         });
-        reached.after(&made[at].2);
+        reached.after(&made[at].tape);
         places.push(at);
+    }
+    if is_frozen(run) {
+        trained::hold_for_others(trace, &mut made, &places);
     }
     tied::meet(trace, &mut made, &places);
     assembled(model, trace, &site, made, &places)
+}
+
+/// Whether some of the model is left as it is.
+fn is_frozen(run: &MicroBatch<'_>) -> bool {
+    run.adapters.is_some() || !run.frozen.is_nothing()
 }
 
 /// Parameters, whatever the batch, without what runs on them.
@@ -97,17 +112,13 @@ pub(super) fn count(model: &TracedModel, run: &MicroBatch<'_>) -> Count {
     count
 }
 
-fn assembled(
-    model: &TracedModel,
-    trace: &Trace,
-    site: &Site<'_>,
-    mut made: Vec<(u32, bool, Tape)>,
-    places: &[usize],
-) -> Walk {
+fn assembled(model: &TracedModel, trace: &Trace, site: &Site<'_>, mut made: Vec<PlacedTape>, places: &[usize]) -> Walk {
+    let waiting = waiting(trace, &made, places);
+    let named = trained::held_by_name(trace, site.run, (&made, places));
     let (Some((first, rest)), count) = (places.split_first(), places.len()) else { return Walk::default() };
     let Some((last, layers)) = rest.split_last() else { return Walk::default() };
     // An end may be what a block is; each block's tape goes where it is needed once.
-    let copy = |at: usize| made.get(at).map_or_else(Tape::default, |(_, _, tape)| tape.clone());
+    let copy = |at: usize| made.get(at).map_or_else(Tape::default, |placed| placed.tape.clone());
     let (first, last) = (copy(*first), copy(*last));
     let mut kinds: Vec<(&'static str, Tape)> = Vec::with_capacity(made.len());
     let mut kind_of = vec![usize::MAX; made.len()];
@@ -115,9 +126,9 @@ fn assembled(
     for at in layers {
         if kind_of[*at] == usize::MAX {
             kind_of[*at] = kinds.len();
-            let (name, tape) = made
-                .get_mut(*at)
-                .map_or_else(Default::default, |(kind, _, tape)| (trace.kinds.get(*kind as usize), mem::take(tape)));
+            let (name, tape) = made.get_mut(*at).map_or_else(Default::default, |placed| {
+                (trace.kinds.get(placed.kind as usize), mem::take(&mut placed.tape))
+            });
             kinds.push((name.map_or("block", |segment| intern(&segment.name)), tape));
         }
         order.push(kind_of[*at]);
@@ -127,6 +138,21 @@ fn assembled(
     let bytes_of = |shape: &[u32], element: TracedElement| {
         rounded(site.numel(shape).saturating_mul(element_of(element, site.run).bytes()))
     };
+    let until = |to: u32| if to as usize + 1 == count { usize::MAX } else { layer(to) };
+    let held = |(from, to, bytes): (u32, u32, u64)| Passing {
+        from: from as usize,
+        until: until(to),
+        bytes,
+        is_read: true,
+        came_in: false,
+        made_again: false,
+    };
+    let passed = |TracedPassing(from, to, shape, element, known): &TracedPassing| Passing {
+        is_read: *known & 1 == 0,
+        came_in: *known & 2 != 0,
+        made_again: *known & 4 != 0,
+        ..held((*from, *to, bytes_of(shape, *element)))
+    };
     Walk {
         first,
         kinds,
@@ -134,29 +160,30 @@ fn assembled(
         last,
         buffers: buffers(model, site).saturating_add(kept(trace, site)),
         inputs: inputs(model, site),
-        pending: trace
-            .pending
-            .iter()
+        pending: waiting
             .map(|(from, to, shape, element)| Pending {
                 made_by: layer(*from),
                 until: layer(*to),
                 bytes: bytes_of(shape, *element),
             })
             .collect(),
-        passing: trace
-            .passing
-            .iter()
-            .map(|TracedPassing(from, to, shape, element, named)| Passing {
-                from: *from as usize,
-                until: if *to as usize + 1 == count { usize::MAX } else { layer(*to) },
-                bytes: bytes_of(shape, *element),
-                is_read: *named & 1 == 0,
-                came_in: *named & 2 != 0,
-                made_again: *named & 4 != 0,
-            })
-            .collect(),
+        passing: trace.passing.iter().map(passed).chain(named.into_iter().map(held)).collect(),
         ..Walk::default()
     }
+}
+
+/// Gradients that wait for other segments, of those that flow in this run.
+fn waiting<'a>(
+    trace: &'a Trace,
+    made: &[PlacedTape],
+    places: &[usize],
+) -> impl Iterator<Item = &'a (u32, u32, Vec<u32>, TracedElement)> + use<'a> {
+    let flows = |(place, id): (u32, u32)| {
+        places.get(place as usize).and_then(|at| made.get(*at)).is_none_or(|placed| placed.needs_gradient(id))
+    };
+    let wait = |at: usize| trace.pending_of.get(at).copied().flatten().is_none_or(flows);
+    let kept: Vec<_> = trace.pending.iter().enumerate().filter(|(at, _)| wait(*at)).map(|(_, one)| one).collect();
+    kept.into_iter()
 }
 
 fn buffers(model: &TracedModel, site: &Site<'_>) -> u64 {

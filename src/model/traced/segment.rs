@@ -6,8 +6,11 @@ use super::super::walk::MicroBatch;
 use super::super::weight::{Part, TiedGrad, Weight};
 use super::super::work::{Convolution, MatMul, Scores, Work};
 use super::adapted;
+use super::copies::Copies;
 use super::element_of;
-use super::trained::part_of;
+use super::guards::of_frozen;
+use super::is_frozen;
+use super::trained::{Arrival, part_of};
 use crate::plan::traced::{
     LASTS, STAYS, Segment, TracedGroup, TracedOp, TracedTensor, TracedWeight, TracedWork, intern,
 };
@@ -20,6 +23,29 @@ pub(super) struct Site<'a> {
     pub asked: Option<u64>,
 }
 
+/// A segment's tape at one of its places.
+pub(super) struct PlacedTape {
+    /// Kind of the segment.
+    pub kind: u32,
+    /// What comes to it.
+    pub arrival: Arrival,
+    /// What it runs.
+    pub tape: Tape,
+    taken: Replaced,
+}
+
+impl PlacedTape {
+    /// Whether a gradient flows to a tensor of the segment, or to what stands in its place.
+    pub(super) fn needs_gradient(&self, id: u32) -> bool {
+        self.tape.tensors.get(self.now(id).0 as usize).is_none_or(|tensor| tensor.grad)
+    }
+
+    /// A tensor of the segment, or what stands in its place.
+    pub(super) fn now(&self, id: u32) -> TensorId {
+        self.taken.now(id)
+    }
+}
+
 impl Site<'_> {
     fn size(&self, at: u32) -> u64 {
         self.sizes.get(at as usize).copied().unwrap_or(0)
@@ -30,21 +56,21 @@ impl Site<'_> {
         shape.iter().fold(1, |product: u64, side| product.saturating_mul(self.size(*side)))
     }
 
-    /// The tape of a segment; with gradients to what comes in where `reaches`.
-    pub(super) fn tape(&self, segment: &Segment, reaches: bool) -> Tape {
+    /// The tape of a segment of that kind, behind which of the tensors that it reads need gradients.
+    pub(super) fn placed(&self, kind: u32, segment: &Segment, arrival: Arrival) -> PlacedTape {
         let named = segment.ops.iter().map(|op| op.5.len() + op.6.len() + op.7.len()).sum();
         let mut tape = Tape::with_room_for(segment.tensors.len(), segment.ops.len(), segment.weights.len(), named);
         tape.plain = !segment.block;
-        tape.borrows = segment.borrows;
+        tape.borrows = arrival.borrows;
         tape.leaves_output = segment.leaves_output;
         tape.shares_gradient = segment.shares_gradient;
         tape.reruns_all = segment.reruns_all;
         tape.input_lasts = segment.input_lasts;
         tape.traced = true;
-        let (mut taken, mut room) = (Replaced::default(), Room::default());
+        let (mut taken, mut copies, mut room) = (Replaced::default(), Copies::default(), Room::default());
         tape.weights.extend(segment.weights.iter().map(|weight| self.weight(weight)));
-        for tensor in &segment.tensors {
-            let made = self.tensor(tensor, &tape, reaches);
+        for (at, tensor) in (0_u32..).zip(&segment.tensors) {
+            let made = self.tensor((at, tensor), &tape, &arrival);
             let id = tape.tensor(made);
             match tensor.5 {
                 LASTS => tape.lasting.push(id),
@@ -52,27 +78,30 @@ impl Site<'_> {
                 _ => {}
             }
         }
-        let frozen = self.is_frozen();
+        let frozen = is_frozen(self.run);
+        let adapters = self.run.adapters;
+        let mut writer = adapters.map(|adapters| adapted::Writer::new(self.run.types, adapters, &arrival.adapted.ran));
         for (at, op) in segment.ops.iter().enumerate() {
             let asked = frozen && self.is_asked(segment, op);
             if frozen && !asked {
                 stop_at_frozen(&mut tape, op, &taken);
             }
-            self.op(&mut tape, op, (frozen, asked), (&taken, &mut room));
-            let Some(adapters) = self.run.adapters else { continue };
-            let both = (self.run.types, adapters);
-            if let Some(sum) = adapted::beside(&mut tape, (segment, at), both, |id| taken.now(id)) {
+            let own = match frozen {
+                true => copies.made_again(&mut tape, (segment, at), &arrival),
+                false => Vec::new(),
+            };
+            self.op(&mut tape, op, (frozen, asked), (&taken, &own, &mut room));
+            let Some(writer) = &mut writer else { continue };
+            if let Some(sum) = writer.beside(&mut tape, (segment, at), |id| taken.now(id)) {
                 taken.place(&mut tape, TensorId(op.6[0]), sum);
             }
         }
+        if let Some(adapters) = adapters {
+            adapted::idle(&mut tape, &arrival.adapted.idle, adapters);
+        }
         tape.output = segment.output.map(|id| taken.now(id));
         tape.also = segment.also.iter().map(|id| taken.now(*id)).collect();
-        tape
-    }
-
-    /// Whether some of the model is left as it is.
-    fn is_frozen(&self) -> bool {
-        self.run.adapters.is_some() || !self.run.frozen.is_nothing()
+        PlacedTape { kind, arrival, tape, taken }
     }
 
     /// Whether an operator looks up rows of that embedding.
@@ -108,12 +137,12 @@ impl Site<'_> {
         }
     }
 
-    fn tensor(&self, tensor: &TracedTensor, tape: &Tape, reaches: bool) -> Tensor {
+    fn tensor(&self, (at, tensor): (u32, &TracedTensor), tape: &Tape, arrival: &Arrival) -> Tensor {
         let TracedTensor(shape, element, group, home, grad, cached, view_of) = tensor;
         let (home, grad) = match home {
             0 => (Home::Local, *grad != 0),
-            1 => (Home::Input, *grad != 0 && reaches),
-            2 => (Home::Elsewhere, *grad != 0 && view_of.is_none_or(|root| trains(tape, root))),
+            1 => (Home::Input, *grad != 0 && arrival.reaches),
+            2 => (Home::Elsewhere, *grad != 0 && arrival.has(at) && view_of.is_none_or(|root| trains(tape, root))),
             at => (Home::Weight(at - 3), tape.weights[(at - 3) as usize].trained),
         };
         let element = match home {
@@ -131,7 +160,13 @@ impl Site<'_> {
         }
     }
 
-    fn op(&self, tape: &mut Tape, op: &TracedOp, (frozen, asked): (bool, bool), (taken, room): (&Replaced, &mut Room)) {
+    fn op(
+        &self,
+        tape: &mut Tape,
+        op: &TracedOp,
+        (frozen, asked): (bool, bool),
+        (taken, own, room): (&Replaced, &[(u32, TensorId)], &mut Room),
+    ) {
         let TracedOp(
             name,
             _,
@@ -156,31 +191,16 @@ impl Site<'_> {
             _ => Flow::View,
         };
         let Room { inputs, outputs, kept } = room.emptied();
-        inputs.extend(read.iter().map(|(id, way)| (taken.now(*id), flow(*way))));
+        let now = |id: u32| own.iter().find(|(copy, _)| *copy == id).map_or_else(|| taken.now(id), |(_, made)| *made);
+        inputs.extend(read.iter().map(|(id, way)| (now(*id), flow(*way))));
         outputs.extend(made.iter().copied().map(TensorId));
-        kept.extend(saved.iter().map(|id| taken.now(*id)));
+        kept.extend(saved.iter().map(|id| now(*id)));
         let work = self.work(work.as_ref());
         let (mut flops, mut scratch) = (self.size(*backward) as f64, self.size(*behind));
         if frozen {
-            let flows = |at: usize| inputs.get(at).is_some_and(|(id, flow)| *flow != Flow::Stop && tape.get(*id).grad);
-            let asked = |at: usize| inputs.get(at).is_some_and(|(_, flow)| *flow != Flow::Stop);
-            let multiplies =
-                matches!(work, Work::Product(_) | Work::Convolution(_)) || matches!(op.2.as_str(), "mul" | "mul_");
-            if multiplies {
-                // Each operand is kept for the other's gradient.
-                let needs = [flows(0), flows(1)];
-                kept.retain(|id| match inputs.iter().position(|(input, _)| input == id) {
-                    Some(0) => needs[1],
-                    Some(1) => needs[0],
-                    _ => true,
-                });
-                let before = u8::from(asked(0)) + u8::from(asked(1));
-                let now = u8::from(flows(0)) + u8::from(flows(1));
-                flops *= f64::from(now) / f64::from(before.max(1));
-            } else if !(0..inputs.len()).any(flows) {
-                (flops, scratch) = (0.0, 0);
-                kept.clear();
-            }
+            let now = of_frozen(tape, &op.2, &work, inputs, kept);
+            flops *= now.unwrap_or(0.0);
+            scratch = if now.is_some() { scratch } else { 0 };
         }
         if asked {
             // A leaf: what adds up its gradient holds it (torch/csrc/autograd/functions/accumulate_grad.h, `variable`).

@@ -4,15 +4,16 @@ use std::collections::HashMap;
 
 use super::super::tape::{Flow, Home, Tape};
 use super::super::weight::TiedGrad;
+use super::segment::PlacedTape;
 use crate::plan::traced::{Segment, Trace, TracedWeight};
 
 /// Says of each part that meets one that waits whether that is a view, whose memory their sum does not take over: an output
 /// matrix's gradient is a transposed view of the product that made it (torch/csrc/autograd/input_buffer.cpp,
 /// `can_accumulate_inplace`). A sum is none.
-pub(super) fn meet(trace: &Trace, made: &mut [(u32, bool, Tape)], places: &[usize]) {
+pub(super) fn meet(trace: &Trace, made: &mut [PlacedTape], places: &[usize]) {
     let mut waiting: HashMap<String, bool> = HashMap::new();
     for at in places.iter().rev() {
-        let Some((kind, _, tape)) = made.get_mut(*at) else { continue };
+        let Some(PlacedTape { kind, tape, .. }) = made.get_mut(*at) else { continue };
         let Some(segment) = trace.kinds.get(*kind as usize).filter(|segment| !segment.block) else { continue };
         for (index, weight) in (0_u32..).zip(&segment.weights) {
             match weight.6 {

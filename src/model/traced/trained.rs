@@ -1,9 +1,13 @@
 //! How far gradients reach in a traced model, some of whose parts are frozen.
 
-use super::super::tape::{Home, Tape};
+use super::super::tape::{Home, Tape, TensorId};
 use super::super::walk::MicroBatch;
 use super::super::weight::Part;
-use crate::plan::traced::{Segment, Trace, TracedModel, TracedPart};
+use super::copies::is_copy;
+use super::is_frozen;
+use super::segment::PlacedTape;
+use super::targets::AdaptedLayers;
+use crate::plan::traced::{Segment, Trace, TracedLink, TracedModel, TracedPart};
 
 /// The part of a model, as plans name it.
 pub(super) const fn part_of(part: TracedPart) -> Part {
@@ -31,6 +35,82 @@ pub(super) fn asked_rows(model: &TracedModel, trace: &Trace, run: &MicroBatch<'_
     weights.filter(|weight| part_of(weight.3) == Part::Embedding).filter_map(|weight| weight.1.first().copied()).max()
 }
 
+/// What of that which a segment reads of others needs a gradient, and what adapters it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Arrival {
+    /// What comes in.
+    pub reaches: bool,
+    /// What comes in is held by the segment that made it.
+    pub borrows: bool,
+    /// Further tensors that need none, though they do where all is trained.
+    cut: Vec<u32>,
+    /// Of these, copies of frozen weights.
+    pub copies: Vec<u32>,
+    /// Its layers that adapters stand on.
+    pub adapted: AdaptedLayers,
+}
+
+impl Arrival {
+    /// Whether a gradient flows to such a tensor.
+    pub(super) fn has(&self, id: u32) -> bool {
+        !self.cut.contains(&id)
+    }
+}
+
+/// Whether an operator saves the memory of a tensor.
+fn is_saved(tape: &Tape, id: TensorId) -> bool {
+    let root = tape.storage(id);
+    tape.ops.iter().any(|op| tape.ids(op.saved).iter().any(|saved| tape.storage(*saved) == root))
+}
+
+/// Holds in the segments that made it what later ones save, which all of its own operators may be too frozen to.
+pub(super) fn hold_for_others(trace: &Trace, made: &mut [PlacedTape], places: &[usize]) {
+    for TracedLink(reader, here, maker, there) in trace.links.iter().flatten() {
+        let [Some(reader), Some(maker)] = [reader, maker].map(|place| places.get(*place as usize).copied()) else {
+            continue;
+        };
+        let root = made[maker].tape.storage(made[maker].now(*there));
+        let (tape, own) = (&made[reader].tape, made[reader].now(*here));
+        let is_needed = tape.get(tape.storage(own)).home == Home::Elsewhere && is_saved(tape, own);
+        let maker = &mut made[maker].tape;
+        let tensor = maker.get(root);
+        if is_needed && tensor.home == Home::Local && !tensor.cached && !is_saved(maker, root) {
+            let at = maker.ops.iter().position(|op| maker.ids(op.outputs).contains(&root));
+            if let Some(at) = at {
+                let saved: Vec<TensorId> = maker.ids(maker.ops[at].saved).iter().copied().chain([root]).collect();
+                maker.ops[at].saved = maker.pool(&saved);
+            }
+        }
+    }
+}
+
+/// What names alone hold while later segments run, where parts are frozen: behind which segment, up to which, bytes.
+pub(super) fn held_by_name(
+    trace: &Trace,
+    run: &MicroBatch<'_>,
+    (made, places): (&[PlacedTape], &[usize]),
+) -> Vec<(u32, u32, u64)> {
+    if !is_frozen(run) {
+        return Vec::new();
+    }
+    let tape_at = |place: u32| places.get(place as usize).and_then(|at| made.get(*at));
+    let held = |TracedLink(place, id, first, until): &TracedLink| {
+        let maker = tape_at(*place)?;
+        let root = maker.tape.storage(maker.now(*id));
+        let tensor = maker.tape.get(root);
+        // The next segment may save it as what comes in, or keep it to run again.
+        let next = tape_at(place + 1).filter(|_| first > place).map(|next| &next.tape);
+        let comes_in = |tape: &Tape| tape.tensors.iter().position(|tensor| tensor.home == Home::Input);
+        let saved_there = next.is_some_and(|tape| {
+            (run.checkpointed && !tape.plain)
+                || comes_in(tape).and_then(|at| u32::try_from(at).ok()).is_some_and(|at| is_saved(tape, TensorId(at)))
+        });
+        let is_local = tensor.home == Home::Local && !tensor.cached;
+        (is_local && !saved_there && !is_saved(&maker.tape, root)).then(|| (*first, *until, tensor.allocated()))
+    };
+    trace.named.iter().filter_map(held).collect()
+}
+
 /// Whether what a segment gives needs a gradient.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Reached {
@@ -38,10 +118,43 @@ pub(super) struct Reached {
 }
 
 impl Reached {
-    /// Whether a gradient flows to what comes into `segment`.
-    pub(super) fn by(self, segment: &Segment, run: &MicroBatch<'_>) -> bool {
+    /// What comes to the segment at a place, behind those that stand at `places`.
+    pub(super) fn at(
+        self,
+        place: usize,
+        segment: &Segment,
+        (trace, run): (&Trace, &MicroBatch<'_>),
+        (made, places): (&[PlacedTape], &[usize]),
+        adapted: AdaptedLayers,
+    ) -> Arrival {
         let came_in = segment.tensors.iter().any(|tensor| tensor.3 == 1 && tensor.4 != 0);
-        came_in && (self.trains || (run.adapters.is_none() && run.frozen.is_nothing()))
+        if !is_frozen(run) {
+            return Arrival {
+                reaches: came_in,
+                borrows: segment.borrows,
+                cut: Vec::new(),
+                copies: Vec::new(),
+                adapted,
+            };
+        }
+        let links = trace.links.as_deref().unwrap_or_default();
+        let from = links.partition_point(|link| (link.0 as usize) < place);
+        let own = links[from..].iter().take_while(|link| link.0 as usize == place);
+        let is_cut = |maker: u32, id: u32| {
+            places.get(maker as usize).and_then(|at| made.get(*at)).is_some_and(|placed| !placed.needs_gradient(id))
+        };
+        let is_weight = |maker: u32, id: u32| {
+            let kind = trace.order.get(maker as usize).and_then(|kind| trace.kinds.get(*kind as usize));
+            kind.and_then(|segment| segment.tensors.get(id as usize)).is_some_and(is_copy)
+        };
+        let may_flow = |id: u32| segment.tensors.get(id as usize).is_some_and(|tensor| tensor.4 != 0);
+        let own = own.filter(|link| may_flow(link.1));
+        let frozen = own.filter(|link| is_cut(link.2, link.3));
+        let copies = frozen.clone().filter(|link| is_weight(link.2, link.3)).map(|link| link.1).collect();
+        let before = place.checked_sub(1).and_then(|before| made.get(*places.get(before)?));
+        let holds = |placed: &PlacedTape| placed.tape.output.is_none_or(|id| is_saved(&placed.tape, id));
+        let borrows = segment.borrows && before.is_none_or(holds);
+        Arrival { reaches: came_in && self.trains, borrows, cut: frozen.map(|link| link.1).collect(), copies, adapted }
     }
 
     /// Behind a segment, whose tape this is.

@@ -63,6 +63,18 @@ def group_of(path, cls, last):
     return "logits" if last else "residual"
 
 
+def output_layer(model):
+    """The path of the output matrix of a model of transformers, which peft's `all-linear` leaves out; none for other models
+    (peft/tuners/tuners_utils.py, `_maybe_include_all_linear_layers`)."""
+    if not any(one.__module__.startswith("transformers.") for one in type(model).__mro__):
+        return ""
+    try:
+        found = model.get_output_embeddings()
+    except (AttributeError, NotImplementedError):
+        return ""
+    return next((path for path, module in model.named_modules() if module is found), "")
+
+
 def reason(error):
     """An error in one line."""
     text = str(error).strip().splitlines()

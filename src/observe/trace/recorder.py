@@ -36,12 +36,13 @@ class Tensor:
 
 
 class Storage:
-    """Memory: its bytes, the operator that allocated it, and how many operators had run when it was released."""
+    """Memory: its bytes, the operator that allocated it, and how many operators had run when it was released, or when Python let go
+    of it."""
 
-    __slots__ = ("bytes", "born", "died", "kind", "first")
+    __slots__ = ("bytes", "born", "died", "named", "kind", "first")
 
     def __init__(self, size, born, kind, first):
-        self.bytes, self.born, self.died, self.kind, self.first = size, born, None, kind, first
+        self.bytes, self.born, self.died, self.named, self.kind, self.first = size, born, None, None, kind, first
 
 
 class Op:

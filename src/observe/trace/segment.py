@@ -289,6 +289,9 @@ class Writer:
                     self.came_in is not None and r.tensors[self.came_in].storage == storage):
                 continue
             died = record.died
+            if storage in a.saves and record.named is not None and not a.is_cached(record.first):
+                # Autograd has it longer, unless what saves it is frozen; of a frozen weight autocast keeps no copy.
+                died = record.named
             if died is None or died < 0 or died > len(r.ops):
                 until = end if storage not in a.saves else index
             else:

@@ -164,7 +164,8 @@ class Assembly(Groups):
         self.own_outputs = set()
         # Segments whose output's gradient is another tensor's as well, until they have run backward.
         self.shared_gradients = set()
-        self.pending, self.passing = [], []
+        # Gradients that wait, and the segment and the tensor that each is for.
+        self.pending, self.pending_of, self.passing = [], [], []
         # What is held up to the end: blocks that were passed over hold as much.
         self.gathered = []
         # What is there when a segment that is no block starts, and goes in its course: by segment.
@@ -233,6 +234,7 @@ class Assembly(Groups):
             first = order + (2 if next_takes and self.shares_gradient(order, v, flows) else 1)
             if flows[-1] >= first:
                 self.pending.append([flows[-1], first, [Number(side) for side in tensor.shape], element_of(tensor.dtype)[0]])
+                self.pending_of.append((order, v))
         if storage in done or storage in self.r.cache:
             return
         if self.made_in.get(("storage", storage)) != order:

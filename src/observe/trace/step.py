@@ -15,12 +15,14 @@ import foreign_kernels
 import held
 import kernels
 import lasting
+import lifetimes
 import modules
 import names
 import recomputation
-import segment
 import segments
 import tape
+import undrawn
+from links import written
 from recorder import Recorder
 from shortcut import Shortcut
 from sources import Refused, first_tensor
@@ -30,6 +32,8 @@ from sources import Refused, first_tensor
 # casts what comes into each block as well (torch/distributed/fsdp/_fully_shard/_fsdp_state.py, `_pre_forward`).
 PRECISIONS = ("fp32", "mixed", "half", "gathered", "cast")
 AUTOCAST = ("mixed", "gathered", "cast")
+# What another process traces meanwhile, where there is one: about half of all.
+BESIDE = AUTOCAST
 
 
 class Tracer:
@@ -52,7 +56,7 @@ class Tracer:
     def build(self, subject):
         values = fake.Values(self.fake_mode, builds=True)
         guessed = values.keep() if subject.is_own else None
-        with self.fake_mode, values:
+        with self.fake_mode, values, contextlib.nullcontext() if subject.is_own else undrawn.weights():
             try:
                 model = subject.build()
             except Refused:
@@ -164,6 +168,8 @@ class Tracer:
         with beside.Beside(lambda: steps.at_few(fitter), few) as others:
             recorded = {"fp32": steps.recorded("fp32", fitter, range(len(points)))}
             if len(recorded["fp32"]) == len(points):
+                if others.child is not None:
+                    recorded["half"] = steps.recorded("half", fitter, fitter.few)
                 recorded.update(self.picked_up(others) or {})
         for precision in PRECISIONS:
             if precision == "cast" and precision not in recorded and not steps.casts:
@@ -225,6 +231,8 @@ class Steps:
         self.lengths = [axis for axis in axes if axis in "ST"] if "B" in axes else []
         # What comes into blocks would be cast by FSDP2.
         self.casts = False
+        # How long Python has names for tensors, which is the same in all precisions.
+        self.lifetimes = None
 
     def batch(self, point, lower=None):
         return lambda: self.subject.batch(point, self.tracer.target, lower)
@@ -236,11 +244,11 @@ class Steps:
         low = torch.bfloat16
         changed = precision != self.precision and caches.forget_results(self.model)
         self.precision = precision
-        if not self.is_lower and precision not in ("fp32", "mixed"):
-            self.is_lower = True
+        if self.is_lower != (precision not in ("fp32", "mixed")):
+            self.is_lower = not self.is_lower
             changed = self.attributes.restore() or changed
             with self.tracer.fake_mode:
-                self.model.to(low)
+                self.model.to(low if self.is_lower else torch.float32)
         if changed:
             # What is kept is made again, in the type of the weights.
             self.survey(point, low if precision == "half" else None, precision)
@@ -248,6 +256,8 @@ class Steps:
         made = self.tracer.record(self.model, batch, self.run, precision, self.skipped, self.blocks, self.experts,
                                   self.subject.answers)
         self.casts |= precision == "gathered" and made.r.meets_fp32
+        if self.lifetimes:
+            self.lifetimes.tell(made.r)
         return made
 
     def recorded(self, precision, fitter, chosen):
@@ -269,10 +279,10 @@ class Steps:
         return bool(self.lengths) and not trace.agrees()
 
     def at_few(self, fitter):
-        """All precisions but the first at few sizes, and what they were asked."""
+        """The precisions that this process leaves to another one, at few sizes, and what they were asked."""
         self.tracer.answered = {}
         made = {}
-        for one in PRECISIONS[1:]:
+        for one in BESIDE:
             if one != "cast" or self.casts:
                 made[one] = self.recorded(one, fitter, fitter.few)
         return made, self.tracer.answered
@@ -286,6 +296,8 @@ class Steps:
             self.blocks = recomputation.blocks_of(self.model, self.blocks, lambda: self.survey(point))
         hooked = frozenset(path for path, module in self.model.named_modules() if lasting.is_hooked(module))
         self.skipped = modules.passed_over(self.survey(point), hooked)
+        if not self.subject.answers:
+            self.lifetimes = lifetimes.of(self.tracer, self.model, self.batch(point), self.run, self.skipped, self.blocks, self.experts)
 
     def find_points(self, axes):
         """Sizes to trace at; images of other sizes only where the model takes them."""
@@ -353,7 +365,7 @@ def laid_out(device, answered, subject, model, axes, points, fitter, traces, not
         "name": subject.name, "source": subject.source,
         "versions": {"torch": torch.__version__, **getattr(subject, "versions", {})},
         "device": f"{device.name} ({device.how})", "differences": device.differences, "notes": notes,
-        "parameters": count(model), "axes": axes, "points": points,
+        "parameters": count(model), "output_layer": names.output_layer(model), "axes": axes, "points": points,
         "terms": [[term.get(axis, 0) for axis in axes] for term in fitter.terms],
         "image": subject.side if "I" in axes else None, "image_varies": bool(varies and "I" in axes),
         "longest": subject.longest, "fixed": fixed,
@@ -378,20 +390,3 @@ def count(model):
     return {"total": sum(p.numel() for p in model.parameters()),
             "trainable": sum(p.numel() for p in model.parameters() if p.requires_grad),
             "tensors": sum(1 for _ in model.parameters())}
-
-
-def written(assembly):
-    """Segments that ran, which of them stands at each place, and what they hold for each other by place."""
-    made = [segment.Writer(assembly, order).write() for order in range(len(assembly.run))]
-    order, at = [], -1
-    for _, _, groups in assembly.pieces:
-        at += groups is not None
-        order.append(at)
-    places = lambda entries: [[assembly.run[one[0]], assembly.run[one[1]], *one[2:]] for one in entries]
-    passing = places(assembly.passing)
-    for from_, to, *what in places(assembly.gathered):
-        following = from_ + 1
-        while following < to and assembly.pieces[following][2] is None:
-            passing.append([following, to, *what])
-            following += 1
-    return made, order, places(assembly.pending), passing

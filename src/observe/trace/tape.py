@@ -13,6 +13,8 @@ from operator import mul
 VERSION = 4
 # Of what the model itself does not recompute, which programs that read no later version read too.
 WITHOUT_RECOMPUTING = 3
+# What segments are to each other, as plan::traced reads it.
+BETWEEN = ("pending", "passing", "links", "pending_of", "paths", "named")
 # Stands for a number in what all sizes have in common.
 PLACE = "#"
 # What plan::traced reads.
@@ -208,7 +210,7 @@ class Trace:
         # By point: what all sizes have in common, the numbers, and where the segments stand.
         self.steps = {} if steps is None else steps
 
-    def add(self, point, segments, order, pending, passing):
+    def add(self, point, segments, order, *between):
         numbers = []
 
         def place(number):
@@ -216,7 +218,7 @@ class Trace:
             return PLACE
 
         laid = [{**segment, "path": ""} for segment in segments]
-        skeleton = json.dumps([laid, order, pending, passing], default=place)
+        skeleton = json.dumps([laid, order, *between], default=place)
         self.steps[point] = (skeleton, numbers, [segment["path"] for segment in segments])
 
     def agrees(self):
@@ -243,7 +245,7 @@ class Trace:
                 return None
         indices = map(str, map(self.fitter.index, columns))
         skeleton, _, paths = self.steps[min(self.steps)]
-        segments, order, pending, passing = json.loads(re.sub(json.dumps(PLACE), lambda _: next(indices), skeleton))
+        segments, order, *between = json.loads(re.sub(json.dumps(PLACE), lambda _: next(indices), skeleton))
         kinds, known, of = [], {}, []
         for segment, path in zip(segments, paths):
             key = json.dumps(segment)
@@ -251,7 +253,7 @@ class Trace:
                 known[key] = len(kinds)
                 kinds.append({**segment, "path": path})
             of.append(known[key])
-        return {"kinds": kinds, "order": [of[at] for at in order], "pending": pending, "passing": passing}
+        return {"kinds": kinds, "order": [of[at] for at in order], **dict(zip(BETWEEN, between))}
 
 
 def write(tape, path):

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Segment, Trace, TracedModel, TracedPassing, VERSION};
+use super::{Segment, Trace, TracedLink, TracedModel, TracedPassing, VERSION};
 
 /// Most segments of a step, and tensors, operators and weights of one.
 const SEGMENTS: usize = 20_000;
@@ -56,6 +56,24 @@ impl TracedModel {
             if *from as usize >= count || *to as usize >= count || !self.is_shape(shape) {
                 return Some("what segments hold for each other is not there".to_owned());
             }
+        }
+        let is_tensor = |place: u32, id: u32| {
+            let kind = trace.order.get(place as usize).and_then(|kind| trace.kinds.get(*kind as usize));
+            kind.is_some_and(|segment| (id as usize) < segment.tensors.len())
+        };
+        let links = trace.links.iter().flatten();
+        let is_link = |link: &TracedLink| link.2 < link.0 && is_tensor(link.0, link.1) && is_tensor(link.2, link.3);
+        let of_pending = trace.pending_of.iter().flatten();
+        let is_named = |named: &TracedLink| {
+            is_tensor(named.0, named.1) && [named.2, named.3].iter().all(|at| (*at as usize) < count)
+        };
+        if ![0, count].contains(&trace.paths.len())
+            || !links.clone().all(is_link)
+            || !trace.named.iter().all(is_named)
+            || !links.is_sorted_by_key(|link| link.0)
+            || !of_pending.into_iter().all(|(place, id)| is_tensor(*place, *id))
+        {
+            return Some("what segments read of each other is not there".to_owned());
         }
         let fault = |segment: &Segment| self.segment_fault(segment).map(|why| format!("{}: {why}", segment.name));
         trace.kinds.iter().find_map(fault)

@@ -63,6 +63,9 @@ pub struct TracedModel {
     pub buffers: Vec<(TracedElement, u64, u64)>,
     /// The step in each precision.
     pub traces: Traces,
+    /// The path of the output matrix of a model of transformers, empty where there is none. Older tapes do not say.
+    #[serde(default)]
+    pub output_layer: Option<String>,
     /// The model recomputes its blocks by itself, which are what it checkpoints.
     #[serde(default)]
     pub recomputes: bool,
@@ -145,7 +148,26 @@ pub struct Trace {
     pub pending: Vec<(u32, u32, Vec<u32>, TracedElement)>,
     /// What is held in the forward pass.
     pub passing: Vec<TracedPassing>,
+    /// Where tensors of other segments were made to which a gradient may flow or which some segment saves, in the order of the segments
+    /// that read them. Older tapes have none.
+    #[serde(default)]
+    pub links: Option<Vec<TracedLink>>,
+    /// What the gradients of `pending` are of, where that is known: the segment that made it, and the tensor there.
+    #[serde(default)]
+    pub pending_of: Vec<Option<(u32, u32)>>,
+    /// Where each segment stands in the model. Older tapes have none.
+    #[serde(default)]
+    pub paths: Vec<String>,
+    /// What Python has a name for while later segments run, where nothing saves it: the segment that made it, the tensor there, and the
+    /// segments behind which and up to which it is held.
+    #[serde(default)]
+    pub named: Vec<TracedLink>,
 }
+
+/// A tensor that another segment made: the segment that reads it, the tensor there, the segment that made it, the tensor there. For
+/// [`Trace::named`] as that says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct TracedLink(pub u32, pub u32, pub u32, pub u32);
 
 /// What is held in the forward pass: behind which segment, up to which, shape, type, and what is known of it, added up: a
 /// frame alone has it, as no segment reads it any more (1); it came into that segment (2); that segment has it as well,

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::Trace;
+use super::{Segment, Trace};
 
 /// The step in each precision.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -65,5 +65,16 @@ impl Traces {
     /// All that there are.
     pub fn all(&self) -> impl Iterator<Item = &Trace> {
         [&self.fp32, &self.mixed, &self.half, &self.gathered, &self.cast].into_iter().flatten()
+    }
+}
+
+impl Trace {
+    /// The segments in the order of the forward pass, each with where it stands; in an older tape that is where the first of its kind
+    /// stands.
+    pub fn places(&self) -> impl Iterator<Item = (&str, &Segment)> {
+        self.order.iter().enumerate().filter_map(|(place, kind)| {
+            let segment = self.kinds.get(*kind as usize)?;
+            Some((self.paths.get(place).map_or(segment.path.as_str(), String::as_str), segment))
+        })
     }
 }

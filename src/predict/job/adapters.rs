@@ -4,19 +4,17 @@ use super::Notes;
 use super::training::Lora;
 use crate::framework::{Module, Profile};
 use crate::model::{
-    Architecture, DecoderOutput, EMBEDDING, Element, Family, HEAD, JOINT, ModelShape, default_targets, is_meant,
-    linear_layers, traced_linear_layers, traced_other_layers, untraced_backward, vocabulary_layers,
+    Architecture, DecoderOutput, EMBEDDING, Element, Family, HEAD, JOINT, MEANT_BY_ALL, ModelShape, default_targets,
+    is_meant, is_traced_target, linear_layers, traced_linear_layers, traced_other_layers, untraced_backward,
+    vocabulary_layers,
 };
 use crate::plan::Plan;
 use crate::plan::keys;
 use crate::plan::keywords::{Dtype, Loss};
-use crate::plan::traced::TracedModel;
+use crate::plan::traced::{TracedModel, intern};
 use crate::printable::printable;
 
 const TARGETS: &str = "training.lora.targets";
-
-/// Every linear layer but the output matrix, however peft and the tools around it write that.
-const ALL: [&str; 3] = ["all-linear", "all_linear", "all"];
 
 /// Adapters as the plan has them, on the layers that the model has.
 pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architecture, notes: &mut Notes) -> Option<Lora> {
@@ -41,7 +39,10 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
     let in_tower =
         architecture.sight().filter(|_| part.vision_tower == Some(true)).map_or(&[][..], |sight| &sight.modules);
     let targets = match &part.targets {
-        Some(names) => named(names, (&own, in_tower), notes),
+        Some(names) => match &architecture.shape {
+            ModelShape::Traced(model) => of_trace(model, names, &own, notes),
+            _ => named(names, (&own, in_tower), notes),
+        },
         None => by_default(architecture.family, profile, &own, notes),
     };
     // Where the projector stands, the language model's embedding does too.
@@ -51,9 +52,6 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
     };
     let (joint, tower): (Vec<_>, Vec<_>) = seen.into_iter().partition(|operator| operator.starts_with(JOINT));
     let targets: Vec<&'static str> = targets.into_iter().chain(joint).collect();
-    if let ModelShape::Traced(model) = &architecture.shape {
-        check_traced(model, part.targets.as_deref().unwrap_or_default(), &targets, notes);
-    }
     let saved = part.modules_to_save.as_deref().unwrap_or_default();
     Some(Lora {
         rank: notes.or(keys::lora::rank, part.rank, 8),
@@ -67,19 +65,33 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
     })
 }
 
-/// Refuses adapters whose work a trace does not have.
-fn check_traced(model: &TracedModel, names: &[String], targets: &[&'static str], notes: &mut Notes) {
-    if let Some(path) = untraced_backward(model, targets) {
-        let why = "it and all before it were frozen when the model was traced, so the trace has no backward pass of it";
-        notes.fault(TARGETS, format!("{}: {why}; trace the model with its weights trained", printable(&path)));
-    }
+/// The targets on a traced model, as the plan names them: where each layer stands the walk knows. Refuses adapters whose work a trace
+/// does not have.
+fn of_trace(model: &TracedModel, names: &[String], own: &[Module], notes: &mut Notes) -> Vec<&'static str> {
+    let mut targets = Vec::new();
     let others = traced_other_layers(model);
-    for name in names.iter().filter(|name| !ALL.contains(&name.as_str())) {
-        if let Some(path) = others.iter().find(|path| is_meant(path, name)) {
+    for name in names {
+        let all = MEANT_BY_ALL.contains(&name.as_str());
+        if (!all || own.is_empty()) && !is_traced_target(model, name) {
+            let why = format!("`{name}` is no linear layer of this model that takes an adapter; {}", known(own));
+            notes.fault(TARGETS, why);
+        }
+        if let Some(path) = others.iter().find(|path| !all && is_meant(path, name)) {
             let why = "a convolution or an embedding, whose adapter no trace has; name the linear layers with more of their paths";
             notes.fault(TARGETS, format!("`{name}` is {} as well, {why}", printable(path)));
         }
+        if !targets.contains(&intern(name)) {
+            targets.push(intern(name));
+        }
     }
+    if names.is_empty() {
+        notes.fault(TARGETS, format!("names no module; {}", known(own)));
+    }
+    if let Some(path) = untraced_backward(model, &targets) {
+        let why = "it and all before it were frozen when the model was traced, so the trace has no backward pass of it";
+        notes.fault(TARGETS, format!("{}: {why}; trace the model with its weights trained", printable(&path)));
+    }
+    targets
 }
 
 /// The type of adapters; what trains is held in 16 bits or 32.
@@ -98,7 +110,7 @@ fn weights(dtype: Dtype, notes: &mut Notes) -> Option<Element> {
 /// Operators of a tower's modules that have those names; all of them, where adapters stand on every linear layer.
 fn of_tower<T: AsRef<str>>(names: &[T], modules: &[Module]) -> Vec<&'static str> {
     let names = names.iter().map(AsRef::as_ref);
-    let meant = |path: &str| names.clone().any(|name| ALL.contains(&name) || is_meant(path, name));
+    let meant = |path: &str| names.clone().any(|name| MEANT_BY_ALL.contains(&name) || is_meant(path, name));
     modules.iter().filter(|(_, path)| meant(path)).map(|(operator, _)| *operator).collect()
 }
 
@@ -106,7 +118,7 @@ fn of_tower<T: AsRef<str>>(names: &[T], modules: &[Module]) -> Vec<&'static str>
 fn named(names: &[String], (own, tower): (&[Module], &[Module]), notes: &mut Notes) -> Vec<&'static str> {
     let mut operators = Vec::new();
     for name in names {
-        let meant = |(operator, path): &&Module| match ALL.contains(&name.as_str()) {
+        let meant = |(operator, path): &&Module| match MEANT_BY_ALL.contains(&name.as_str()) {
             // An encoder's classifier has the output matrix's operator, and is a linear layer like the others.
             true => ![EMBEDDING, HEAD].contains(operator) || !on_vocabulary(own),
             false => is_meant(path, name),

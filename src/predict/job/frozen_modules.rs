@@ -1,12 +1,12 @@
 //! Modules of a traced model that a plan leaves as they are: a vision tower, all but a projector.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Notes;
 use crate::model::{Architecture, FrozenParts, ModelShape};
 use crate::plan::keys;
-use crate::plan::traced::{Trace, TracedModel};
+use crate::plan::traced::{Segment, Trace, TracedModel};
 use crate::printable::printable;
 
 /// Names that a fault lists.
@@ -26,18 +26,42 @@ pub(super) fn freeze(names: &[String], architecture: &mut Architecture, notes: &
     }
 }
 
-/// Leaves the weights of a module as they are. Gives how many there are.
+/// Leaves the weights of a module as they are. Gives how many there are. Segments alike of which some lie in the module and some do
+/// not become two kinds.
 fn freeze_in(trace: &mut Trace, module: &str) -> usize {
-    let mut found = 0;
-    for segment in &mut trace.kinds {
-        for weight in &mut segment.weights {
-            if is_in(&whole_name(&segment.path, &weight.0), module) {
-                weight.4 = 0;
-                found += 1;
-            }
-        }
+    let inside = |(path, segment): (&str, &Segment)| -> Vec<usize> {
+        let weights = segment.weights.iter().enumerate();
+        weights.filter(|(_, weight)| is_in(&whole_name(path, &weight.0), module)).map(|(at, _)| at).collect()
+    };
+    let weights: Vec<Vec<usize>> = trace.places().map(inside).collect();
+    let mut kinds: BTreeMap<(u32, &[usize]), u32> = BTreeMap::new();
+    for (kind, own) in trace.order.iter_mut().zip(&weights) {
+        let of = *kind;
+        *kind = *kinds.entry((of, own)).or_insert_with(|| {
+            let frozen = trace.kinds.get(of as usize).cloned().map(|mut segment| {
+                own.iter().for_each(|at| segment.weights[*at].4 = 0);
+                segment
+            });
+            trace.kinds.extend(frozen);
+            u32::try_from(trace.kinds.len()).unwrap_or(u32::MAX).saturating_sub(1)
+        });
     }
-    found
+    drop_unused(trace);
+    weights.iter().map(Vec::len).sum()
+}
+
+/// Leaves out kinds that stand nowhere.
+fn drop_unused(trace: &mut Trace) {
+    let mut at = vec![None; trace.kinds.len()];
+    let mut kinds = Vec::new();
+    for kind in &mut trace.order {
+        let place = at[*kind as usize].get_or_insert_with(|| {
+            kinds.push(trace.kinds[*kind as usize].clone());
+            u32::try_from(kinds.len() - 1).unwrap_or(u32::MAX)
+        });
+        *kind = *place;
+    }
+    trace.kinds = kinds;
 }
 
 /// A weight's name in the model, from its segment's path and its name there.

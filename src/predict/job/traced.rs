@@ -124,6 +124,13 @@ fn without_effect(plan: &Plan, model: &Arc<TracedModel>, notes: &mut Notes) {
     for (_, key) in given.iter().filter(|(is, _)| *is) {
         notes.assumptions.push(format!("{key}: has no effect: model.trace holds the operators that ran"));
     }
+    let frozen = t.lora.is_some() || t.frozen.as_ref().is_some_and(|parts| !parts.is_empty());
+    if frozen && model.traces.all().any(|trace| trace.links.is_none()) {
+        notes.assumptions.push(
+            "model.trace: an older tape, which does not say what its parts read of each other: where some are frozen,              memory may be off; trace it again"
+                .to_owned(),
+        );
+    }
     let said = model.differences.iter().chain(&model.notes);
     let said: Vec<String> =
         said.map(|line| format!("model.trace: {}", printable(line).chars().take(200).collect::<String>())).collect();
