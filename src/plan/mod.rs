@@ -39,7 +39,7 @@ pub use keys::{
     AnalysisPart, ArchitecturePart, ClusterPart, CustomGpu, DistributionPart, HardwarePart, LoraPart, MlaPart,
     ModelPart, MoePart, Plan, RunPart, TrainingPart,
 };
-pub use layout::{even_chunks, uneven_layout};
+pub use layout::{even_chunks, layout_counts, uneven_layout};
 pub use load::{
     ConfigFault, ConfigFileError, LoadedPlan, decoded, differs, name_of, plan_of, read_config, read_text, reason,
 };

@@ -191,12 +191,32 @@ fn what_megatron_asserts_is_written_as_it_runs() {
         "model": {"preset": "llama-3-8b", "framework": "megatron"},
         "training": {"micro_batch_size": 1, "gradient_accumulation_steps": 5, "optimizer": "muon"},
         "cluster": {"num_gpus": 10},
-        "distribution": {"pipeline_parallel": 5, "sharding": "zero1"},
+        "distribution": {"pipeline_parallel": 5, "sharding": "zero1", "overlap_grad_reduce": true},
     });
-    let (text, keys) = text(&plan, Target::Megatron);
-    assert!(text.contains("--pipeline-model-parallel-layout 'Et*7|t*7|t*6|t*6|t*6L'\n"), "{text}");
-    assert!(text.contains("--optimizer dist_muon\n") && !text.contains("--use-distributed-optimizer"), "{text}");
+    let written = text(&plan, Target::Megatron).0;
+    assert!(written.contains("--pipeline-model-parallel-layout 'Et*7|t*7|t*6|t*6|t*6L'\n"), "{written}");
+    assert!(written.contains("--optimizer dist_muon\n"), "{written}");
+    assert!(!written.contains("--use-distributed-optimizer") && !written.contains("--overlap"), "{written}");
+    // A layout tells the chunks, and the layer that predicts a second token is a part of it.
+    let pieces = json!({
+        "model": {"preset": "llama-3-8b", "framework": "megatron"},
+        "training": {"micro_batch_size": 1, "gradient_accumulation_steps": 4},
+        "cluster": {"num_gpus": 4},
+        "distribution": {"pipeline_parallel": 4, "virtual_pipeline": 3},
+    });
+    let (written, keys) = text(&pieces, Target::Megatron);
+    assert!(written.contains("--pipeline-model-parallel-layout 'Et*3|"), "{written}");
+    assert!(!written.contains("--num-virtual-stages-per-pipeline-rank"), "{written}");
     assert!(!keys.iter().any(|key| key.starts_with("distribution")), "{keys:?}");
+    let further = json!({
+        "model": {"preset": "deepseek-v3", "framework": "megatron"},
+        "training": {"micro_batch_size": 1, "gradient_accumulation_steps": 4},
+        "cluster": {"num_gpus": 4},
+        "distribution": {"pipeline_parallel": 4},
+    });
+    let written = text(&further, Target::Megatron).0;
+    let predicts = written.contains("--mtp-num-layers 1\n");
+    assert!(!predicts || written.contains("t*15mL'\n"), "{written}");
 }
 
 /// Without a flavor torchtitan trains `debugmodel`, 256 wide (torchtitan/config/job_config.py, Model).

@@ -85,7 +85,7 @@ distribution:
 ";
 
 /// What a plan cannot say and changes no figure of it (megatron/training/arguments.py, --rotary-base).
-const ROTARY_BASE: &str = "--rotary-base: the model's rope_theta, which no plan holds; Megatron's own is 10000";
+const ROTARY_BASE: &str = "--rotary-base: set it to the model's rope_theta, which the plan does not hold; else 10000";
 
 #[test]
 fn megatron_by_its_command() {

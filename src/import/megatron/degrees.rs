@@ -5,6 +5,7 @@ use crate::deepspeed;
 use crate::imported::ImportedPlan;
 use crate::origin::{Origin, Setting};
 use crate::plan::keys;
+use crate::plan::layout_counts;
 use crate::unread::account_for;
 
 /// Sets `distribution` beyond the plain degrees.
@@ -21,8 +22,17 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
         let origin = Origin::Derived(format!("{}: {per_stage} layers a stage / {}", found.origin, found.value));
         per_stage.checked_div(found.value).map(|pieces| Setting::new(pieces, origin))
     });
-    let pieces =
-        layers.or_else(|| settings.whole("num_virtual_stages_per_pipeline_rank")).filter(|found| found.value > 1);
+    // A layout tells them by its parts (`megatron/training/arguments.py`, `validate_args`).
+    let layout = settings.text("pipeline_model_parallel_layout");
+    let by_layout = layout.as_ref().and_then(|found| {
+        let parts = layout_counts(&found.value)?.len() as u64;
+        let origin = Origin::Derived(format!("{}: {parts} parts / {stages} stages", found.origin));
+        parts.is_multiple_of(stages).then(|| Setting::new(parts / stages, origin))
+    });
+    let pieces = layers
+        .or_else(|| settings.whole("num_virtual_stages_per_pipeline_rank"))
+        .or(by_layout)
+        .filter(|found| found.value > 1);
     if stages > 1 {
         let schedule = match &pieces {
             Some(found) => Setting::new("interleaved", found.origin.clone()),
@@ -31,7 +41,7 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
         imported.set(keys::distribution::pipeline_schedule, Some(schedule));
         imported.set(keys::distribution::virtual_pipeline, pieces);
     }
-    imported.set(keys::distribution::pipeline_layout, settings.text("pipeline_model_parallel_layout"));
+    imported.set(keys::distribution::pipeline_layout, layout);
     let both = ["account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"];
     if both.iter().all(|name| settings.is(name)) {
         let origin = Origin::Argument("--account-for-embedding-in-pipeline-split".into());

@@ -1,6 +1,7 @@
 //! A plan as arguments of Megatron-LM (`megatron/training/arguments.py`).
 
 use super::shape::{self, ExportDegrees};
+use super::stages;
 use super::{ExportedPlan, recomputation_name};
 use crate::catalog::Catalog;
 use crate::plan::keys::{self, ArchitecturePart, Plan};
@@ -9,7 +10,6 @@ use crate::plan::keywords::{
     Norm, Optimizer, Position, Precision, Sharding, TransformerImpl,
 };
 use crate::plan::types::Checkpointing;
-use crate::plan::uneven_layout;
 
 /// Arguments as they come together.
 #[derive(Debug, Default)]
@@ -19,19 +19,19 @@ pub struct MegatronArguments {
 }
 
 impl MegatronArguments {
-    fn flag(&mut self, name: &str, on: bool) {
+    pub(super) fn flag(&mut self, name: &str, on: bool) {
         if on {
             self.lines.push(format!("--{name}"));
         }
     }
 
-    fn value(&mut self, name: &str, value: Option<impl ToString>) {
+    pub(super) fn value(&mut self, name: &str, value: Option<impl ToString>) {
         if let Some(value) = value {
             self.lines.push(format!("--{name} {}", value.to_string()));
         }
     }
 
-    fn note(&mut self, line: impl Into<String>) {
+    pub(super) fn note(&mut self, line: impl Into<String>) {
         self.notes.push(line.into());
     }
 }
@@ -55,10 +55,9 @@ fn list(plan: &Plan, catalog: &Catalog) -> MegatronArguments {
         Some(part) => model(&mut list, part),
         None => list.note("model: these arguments cannot express its shape; --num-layers, --hidden-size and --num-attention-heads are missing"),
     }
-    let layers = architecture.as_ref().and_then(|part| part.num_layers);
     let degrees = ExportDegrees::of(plan);
     let (micro, _, global) = shape::batch(plan, degrees.data);
-    let positions = architecture.and_then(|part| part.max_position_embeddings);
+    let positions = architecture.as_ref().and_then(|part| part.max_position_embeddings);
     let sequence = shape::sequence(plan, positions);
     list.value("seq-length", Some(sequence));
     // It refuses fewer positions than the sequence has (megatron/training/arguments.py, validate_args).
@@ -67,7 +66,8 @@ fn list(plan: &Plan, catalog: &Catalog) -> MegatronArguments {
     list.value("micro-batch-size", micro);
     list.value("global-batch-size", global);
     training(&mut list, plan, catalog);
-    distribution(&mut list, plan, (degrees, layers));
+    distribution(&mut list, plan, degrees);
+    stages::arguments(&mut list, &plan.distribution, (degrees.pipeline, architecture.as_ref()));
     unsaid(&mut list, plan);
     assumed(&mut list, plan, catalog, degrees);
     list
@@ -78,6 +78,14 @@ fn assumed(list: &mut MegatronArguments, plan: &Plan, catalog: &Catalog, degrees
     let part = shape::architecture(plan, catalog);
     if let Some(kind) = plan.model.model_type.filter(|kind| *kind != ModelType::TransformerDecoder) {
         list.note(format!("model.type: {kind}; these arguments are those of a decoder, pretrain_gpt.py"));
+    }
+    if part.as_ref().is_some_and(|part| part.position == Some(Position::Rope)) {
+        match shape::rotary_base(plan) {
+            Some(base) => list.value("rotary-base", Some(base)),
+            None => {
+                list.note("--rotary-base: set it to the model's rope_theta, which the plan does not hold; else 10000")
+            }
+        }
     }
     let padding = part.as_ref().and_then(|part| part.vocab_padding_multiple);
     match padding.filter(|multiple| *multiple != PADDING * degrees.tensor) {
@@ -115,10 +123,7 @@ fn model(list: &mut MegatronArguments, part: &ArchitecturePart) {
     list.value("vocab-size", part.vocab_size);
     list.flag("untie-embeddings-and-output-weights", part.tie_embeddings == Some(false));
     match part.position {
-        Some(Position::Rope) => {
-            list.value("position-embedding-type", Some("rope"));
-            list.note("--rotary-base: the model's rope_theta, which no plan holds; Megatron's own is 10000");
-        }
+        Some(Position::Rope) => list.value("position-embedding-type", Some("rope")),
         Some(Position::Learned) => list.value("position-embedding-type", Some("learned_absolute")),
         Some(Position::None) => list.value("position-embedding-type", Some("none")),
         // Its own parser refuses the word (megatron/training/arguments.py, --position-embedding-type).
@@ -196,7 +201,8 @@ fn kernels(list: &mut MegatronArguments, plan: &Plan) {
             list.value("optimizer", Some("sgd"));
             list.value("sgd-momentum", Some("0.0"));
         }
-        // Its layers' states are shared out whole (core/optimizer/layer_wise_optimizer.py), not by --use-distributed-optimizer.
+        // Its layers' states are shared out whole (megatron-core 0.16, core/optimizer/layer_wise_optimizer.py), not by
+        // --use-distributed-optimizer.
         Some(Optimizer::Muon) if shape::sharding(plan) == Sharding::Zero1 => list.value("optimizer", Some("dist_muon")),
         Some(Optimizer::Muon) => list.value("optimizer", Some("muon")),
         Some(Optimizer::Lion) => list.value("optimizer", Some("lion")),
@@ -235,14 +241,14 @@ fn states(list: &mut MegatronArguments, plan: &Plan) {
     if moments.is_none() && masters.is_none() {
         return;
     }
-    let sharded = shape::sharding(plan) == Sharding::Zero1;
+    let sharded = shape::sharding(plan) == Sharding::Zero1 && optimizer_is_adam(plan);
     if !sharded || moments == Some(Dtype::Int8) {
         for (key, kind) in [
             ("optimizer_state_dtype", moments.map(|kind| kind.name())),
             ("master_dtype", masters.map(|kind| kind.name())),
         ] {
             if let Some(kind) = kind {
-                list.note(format!("training.{key}: {kind} has no argument without the distributed optimizer"));
+                list.note(format!("training.{key}: {kind} has no argument without Adam and the distributed optimizer"));
             }
         }
         return;
@@ -266,6 +272,11 @@ fn states(list: &mut MegatronArguments, plan: &Plan) {
             list.note(format!("training.master_dtype: {kind} has no argument for the precision-aware optimizer"));
         }
     }
+}
+
+/// core/optimizer/optimizer_config.py asserts it of the precision-aware optimizer.
+fn optimizer_is_adam(plan: &Plan) -> bool {
+    matches!(plan.training.optimizer, None | Some(Optimizer::Adamw | Optimizer::AdamwFused | Optimizer::AdamwLoop))
 }
 
 fn recomputation(list: &mut MegatronArguments, plan: &Plan) {
@@ -319,7 +330,7 @@ fn precision(list: &mut MegatronArguments, plan: &Plan) {
     list.flag("grad-reduce-in-bf16", part.gradient_dtype == Some(Dtype::Bf16));
 }
 
-fn distribution(list: &mut MegatronArguments, plan: &Plan, (degrees, layers): (ExportDegrees, Option<u64>)) {
+fn distribution(list: &mut MegatronArguments, plan: &Plan, degrees: ExportDegrees) {
     let part = &plan.distribution;
     list.value("tensor-model-parallel-size", Some(degrees.tensor));
     list.value("pipeline-model-parallel-size", Some(degrees.pipeline));
@@ -327,19 +338,6 @@ fn distribution(list: &mut MegatronArguments, plan: &Plan, (degrees, layers): (E
     list.value("expert-model-parallel-size", part.expert_parallel);
     list.value("expert-tensor-parallel-size", part.expert_tensor_parallel);
     list.flag("sequence-parallel", part.sequence_parallel == Some(true));
-    list.value("num-virtual-stages-per-pipeline-rank", part.virtual_pipeline.filter(|pieces| *pieces > 1));
-    let said = part.first_stage_layers.or(part.last_stage_layers).is_some()
-        || part.pipeline_counts_embedding_and_loss == Some(true);
-    let chunks = degrees.pipeline.saturating_mul(part.virtual_pipeline.unwrap_or(1));
-    // It refuses layers that do not come out even (core/transformer/transformer_block.py, get_num_layers_to_build).
-    let uneven = || uneven_layout(layers?, chunks).filter(|_| !said);
-    let layout = part.pipeline_layout.clone().or_else(uneven);
-    list.value("pipeline-model-parallel-layout", layout.map(|layout| format!("'{layout}'")));
-    list.value("decoder-first-pipeline-num-layers", part.first_stage_layers);
-    list.value("decoder-last-pipeline-num-layers", part.last_stage_layers);
-    for name in ["account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"] {
-        list.flag(name, part.pipeline_counts_embedding_and_loss == Some(true));
-    }
     let own = [Engine::Megatron, Engine::MegatronFsdp];
     if let Some(line) = shape::other_engine(plan, "Megatron", &own) {
         list.note(line);
@@ -358,8 +356,13 @@ fn distribution(list: &mut MegatronArguments, plan: &Plan, (degrees, layers): (E
         }
     }
     list.value("num-distributed-optimizer-instances", part.optimizer_instances);
-    list.flag("overlap-grad-reduce", part.overlap_grad_reduce == Some(true));
-    list.flag("overlap-param-gather", part.overlap_param_gather == Some(true));
+    // validate_args asserts that Muon has neither.
+    let overlaps = plan.training.optimizer != Some(Optimizer::Muon);
+    list.flag("overlap-grad-reduce", overlaps && part.overlap_grad_reduce == Some(true));
+    list.flag("overlap-param-gather", overlaps && part.overlap_param_gather == Some(true));
+    if !overlaps && (part.overlap_grad_reduce == Some(true) || part.overlap_param_gather == Some(true)) {
+        list.note("distribution.overlap_grad_reduce: Megatron refuses it for Muon, and --overlap-param-gather");
+    }
     list.flag("tp-comm-overlap", part.overlap_tensor_parallel == Some(true));
     list.flag("overlap-moe-expert-parallel-comm", part.overlap_expert_parallel == Some(true));
     list.value("cp-comm-type", part.cp_comm.map(|comm| comm.name()));

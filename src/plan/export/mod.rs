@@ -4,6 +4,7 @@
 mod deepspeed;
 mod megatron;
 mod shape;
+mod stages;
 mod torchrun;
 mod torchtitan;
 mod torchtitan_python;
@@ -75,8 +76,8 @@ impl Target {
     #[must_use]
     pub const fn versions(self) -> &'static str {
         match self {
-            Self::Megatron => "Megatron-LM core 0.15",
-            Self::Torchrun => "PyTorch 2.0 and later; Megatron-LM core 0.15, torchtitan 0.2",
+            Self::Megatron => "Megatron-LM core 0.16",
+            Self::Torchrun => "PyTorch 2.0 and later; Megatron-LM core 0.16, torchtitan 0.2",
             Self::Deepspeed => "DeepSpeed 0.18",
             Self::Torchtitan => "torchtitan 0.2, whose TOML ended in February 2026",
             Self::TorchtitanPython => "torchtitan of August 2026 (b5bcd76c)",

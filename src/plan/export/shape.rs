@@ -131,6 +131,13 @@ fn config(plan: &Plan, catalog: &Catalog) -> Option<Map<String, Value>> {
     preset.map(|preset| (*preset.hf_config).clone())
 }
 
+/// The base of rotary positions, where a configuration in the plan says it: no figure of a plan depends on it.
+pub fn rotary_base(plan: &Plan) -> Option<u64> {
+    let Some(HfConfig::Inline(config)) = &plan.model.hf_config else { return None };
+    let base = config.get("rope_theta")?;
+    base.as_u64().or_else(|| base.as_f64().filter(|base| *base >= 1.0 && base.fract() == 0.0).map(|base| base as u64))
+}
+
 fn of_config(config: &Map<String, Value>) -> Option<ArchitecturePart> {
     let whole = |names: &[&str]| first_whole(config, names);
     let kind = config.get("model_type").and_then(Value::as_str).unwrap_or("");

@@ -3,7 +3,7 @@
 use super::{Degrees, Notes};
 use crate::framework::Profile;
 use crate::plan::keys;
-use crate::plan::{Fault, Plan, even_chunks};
+use crate::plan::{Fault, Plan, even_chunks, layout_counts};
 
 /// The layers of one stage: one run of consecutive layers for each of its chunks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -47,12 +47,13 @@ pub(super) fn resolve(
         Ok(counts) => {
             if stages > 1 {
                 let shown: Vec<String> = counts.iter().take(64).map(ToString::to_string).collect();
-                let part = &plan.distribution;
-                let is_said = part.pipeline_layout.is_some()
-                    || part.first_stage_layers.or(part.last_stage_layers).is_some()
-                    || part.pipeline_counts_embedding_and_loss == Some(true);
+                let is_said = plan.distribution.says_layers_of_stages();
                 let only = profile.pipeline.even.is && !is_said && !layers.is_multiple_of(chunks);
-                let how = if only { "; runs only where distribution.pipeline_layout says so" } else { "" };
+                let how = if only {
+                    "; runs only with a layout (distribution.pipeline_layout), as an export has it"
+                } else {
+                    ""
+                };
                 notes.assume(
                     keys::distribution::pipeline_parallel,
                     format!("layers by stage and chunk: {}{how}", shown.join(", ")),
@@ -126,62 +127,4 @@ fn dealt(counts: &[u64], stages: u64) -> Vec<StageLayers> {
         first += layers;
     }
     dealt
-}
-
-/// Megatron's layout: `E` embedding, `t` layer, `m` prediction layer, `L` loss, `|` between parts, `*n` and
-/// `(…)*n` repeat (megatron/core/transformer/pipeline_parallel_layer_layout.py).
-fn layout_counts(layout: &str) -> Option<Vec<u64>> {
-    let flat = expanded(&layout.chars().filter(|c| !c.is_whitespace() && *c != ',').collect::<Vec<_>>())?;
-    let parts = flat.split(|c| *c == '|');
-    parts
-        .map(|part| {
-            let known = part.iter().all(|c| matches!(c, 'E' | 't' | 'm' | 'L'));
-            known.then(|| part.iter().filter(|c| **c == 't').count() as u64)
-        })
-        .collect()
-}
-
-/// The text with repetitions written out; none where it is broken or longer than any model.
-fn expanded(text: &[char]) -> Option<Vec<char>> {
-    const LONGEST: usize = 100_000;
-    let mut out: Vec<char> = Vec::new();
-    let mut at = 0;
-    while at < text.len() {
-        let item = if text[at] == '(' {
-            let close = at + text[at..].iter().position(|c| *c == ')')?;
-            let inner = expanded(&text[at + 1..close])?;
-            at = close + 1;
-            inner
-        } else {
-            at += 1;
-            vec![text[at - 1]]
-        };
-        let mut times = 1;
-        if text.get(at) == Some(&'*') {
-            let digits: String = text[at + 1..].iter().take_while(|c| c.is_ascii_digit()).collect();
-            at += 1 + digits.len();
-            times = digits.parse().ok().filter(|times| *times <= LONGEST)?;
-        }
-        if out.len() + item.len() * times > LONGEST {
-            return None;
-        }
-        for _ in 0..times {
-            out.extend_from_slice(&item);
-        }
-    }
-    Some(out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::layout_counts;
-
-    #[test]
-    fn megatron_layouts_are_read() {
-        // The example of pipeline_parallel_layer_layout.py: "Et*3|(tt|)*29,m|L".
-        let counts = layout_counts("Et*3|(tt|)*29,m|L").unwrap();
-        assert_eq!((counts[0], counts[1], counts.iter().sum::<u64>()), (3, 2, 61));
-        assert_eq!(layout_counts("Et*2|x"), None);
-        assert_eq!(layout_counts("t*99999999999"), None);
-    }
 }
