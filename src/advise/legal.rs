@@ -3,24 +3,13 @@
 use crate::catalog::Generation;
 use crate::model::Input;
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{CpuOffload, Engine, Mode, Sharding};
+use crate::plan::keywords::{CpuOffload, Mode, Sharding};
 use crate::predict::Job;
 
-/// What may be shared out over data-parallel ranks beside so many pipeline stages: what the plan's own engine can, else what
-/// the framework's can.
-pub(super) fn shardings(job: &Job, pipeline: u64) -> impl Iterator<Item = Sharding> {
+/// What may be shared out over data-parallel ranks: what the plan's own engine can, else what the framework's can.
+pub(super) fn shardings(job: &Job) -> &'static [Sharding] {
     let degrees = &job.degrees;
-    let all = if degrees.engine_is_given { degrees.engine.shardings() } else { job.profile.data_parallel.proposed.is };
-    let can = move |sharding: &Sharding| {
-        job.engine_for(*sharding, job.storage.precision).shardings_with(pipeline).contains(sharding)
-    };
-    all.iter().copied().filter(can)
-}
-
-/// Whether a stage may have several chunks: DeepSpeed's pipeline knows none (deepspeed/runtime/pipe/schedule.py,
-/// TrainSchedule).
-pub(super) fn interleaves(job: &Job) -> bool {
-    job.degrees.engine != Engine::Deepspeed
+    if degrees.engine_is_given { degrees.engine.shardings() } else { job.profile.data_parallel.proposed.is }
 }
 
 /// Whether what is offloaded goes with a pipeline and with what is recomputed. On a CPU nothing is: it is in the host's

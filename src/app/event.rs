@@ -75,14 +75,14 @@ pub enum Event {
     },
     /// The file holds that already: nothing was written.
     Unchanged,
-    /// A plan's file holds something else than was known of it.
-    ChangedOnDisk {
+    /// A plan's file was looked at.
+    LookedAtFile {
         /// Which.
         path: PathBuf,
-        /// What it held.
+        /// What was known of it.
         known: String,
-        /// What it holds.
-        text: String,
+        /// What it holds, where that is something else.
+        text: Option<String>,
     },
     /// It could not be written.
     SaveFailed(String),
@@ -215,7 +215,7 @@ pub enum Effect {
     Search(u64),
     /// End the search that is under way; what it has found by then is its answer.
     CancelSearch,
-    /// Look whether a plan's file holds something else than is known of it, and tell if it does.
+    /// Look whether a plan's file holds something else than is known of it, and tell.
     LookAtFile {
         /// Which.
         path: PathBuf,

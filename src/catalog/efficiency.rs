@@ -66,15 +66,14 @@ impl MeasuredOn {
     const RESTLESS: f64 = 0.2;
     const UNFITTED: f64 = 0.5;
 
-    /// Why times that come from it may be far off: other programs ran while it was made.
+    /// Why times that come from it may be far off.
     #[must_use]
     pub fn doubt(&self) -> Option<String> {
-        let doubted = self.spread > Self::RESTLESS || self.matmul_error > Self::UNFITTED;
         let (spread, error) = (100.0 * self.spread, 100.0 * self.matmul_error);
-        let words = format!(
-            "times spread by {spread:.0} % and matmuls fitted within {error:.0} %: measure again when it is quiet"
-        );
-        doubted.then_some(words)
+        if self.spread > Self::RESTLESS {
+            return Some(format!("times spread by {spread:.0} %: other programs ran; measure again when it is quiet"));
+        }
+        (self.matmul_error > Self::UNFITTED).then(|| format!("matmuls fitted within {error:.0} % alone"))
     }
 }
 

@@ -196,7 +196,10 @@ impl PlannedCommand {
         let figures = found.iter().find(stands).map(Explanation::verdict);
         let told = (!told.is_empty()).then(|| Mismatch::Settings(told.join("; ")).words());
         let words: Vec<String> = told.into_iter().chain(figures).collect();
-        (!words.is_empty()).then(|| format!("not as planned: {}", words.join("; by its figures: ")))
+        let planned = (!words.is_empty()).then(|| format!("not as planned: {}", words.join("; by its figures: ")));
+        let machine = settings.machine().map(|machine| format!("the run has {machine}"));
+        let said: Vec<String> = planned.into_iter().chain(machine).collect();
+        (!said.is_empty()).then(|| said.join("; "))
     }
 }
 

@@ -32,8 +32,11 @@ const SETTLED_LOOKS: u32 = 10;
 /// A single run below a shell is followed once no other has been heard for so long.
 const ALONE_FOR: Seconds = Seconds(5.0);
 
-/// Looks at a log after its run has ended, for what pipes still held. Later lines are another run's, that appends to it.
+/// Looks at a log after its run has ended, for what pipes still held. Later steps are another run's, that appends to it.
 const LAST_LOOKS: u32 = 2;
+
+/// Looks in all for how it ended: a shared disk tells late.
+const LATE_LOOKS: u32 = 60;
 
 /// Time between two looks for a log of rank 0's own.
 const RANK_LOG_EVERY: Seconds = Seconds(10.0);
@@ -241,30 +244,29 @@ impl FollowThread {
         self.choose_log(now);
         let over = !self.watches.is_empty() && self.news.exits.len() == self.watches.len();
         self.looks_after_end = if over { self.looks_after_end.saturating_add(1) } else { 0 };
-        if self.looks_after_end <= LAST_LOOKS {
+        if self.looks_after_end <= LATE_LOOKS {
             for log in self.rank_log.as_mut().map(|(_, log)| log).into_iter().chain(&mut self.log) {
                 log.read(now);
             }
+            self.take_log();
         }
+    }
+
+    /// What the log has told by now.
+    fn take_log(&mut self) {
         let of_rank = self.rank_log.as_ref().map(|(_, log)| log);
-        if let Some(log) =
-            of_rank.filter(|log| log.progress().step.value().is_some() || self.log.is_none()).or(self.log.as_ref())
-        {
+        let of_rank = of_rank.filter(|log| log.progress().step.value().is_some() || self.log.is_none());
+        let Some(log) = of_rank.or(self.log.as_ref()) else { return };
+        if self.looks_after_end <= LAST_LOOKS {
             self.news.progress.clone_from(log.progress());
-            self.news.no_log = log.trouble().cloned().or_else(|| {
-                let why = if log.follows_another() {
-                    "its log has lines of an earlier run alone so far"
-                } else if log.is_empty() {
-                    // To a file Python writes in blocks.
-                    "its log is empty so far (python -u writes at once)"
-                } else {
-                    "no line of a known format in the log so far (--log-pattern)"
-                };
-                (!log.progress().is_known()).then(|| Absence::Because(why.into()))
-            });
-            self.news.out_of_memory = log.out_of_memory().cloned();
-            self.news.exception = log.exception().map(str::to_owned);
+            self.news.no_log = log.trouble().cloned().or_else(|| no_figures(log));
+        } else if log.progress().step.value() != self.news.progress.step.value() {
+            // Another run writes there now.
+            self.looks_after_end = LATE_LOOKS;
+            return;
         }
+        self.news.out_of_memory = log.out_of_memory().cloned();
+        self.news.exception = log.exception().map(str::to_owned);
     }
 
     /// Launchers may give each rank a log of its own: rank 0's is followed where the launcher's tells of no step.
@@ -344,6 +346,19 @@ impl FollowThread {
         }
         !news.is_closed()
     }
+}
+
+/// Why a log that can be read tells nothing.
+fn no_figures(log: &Log) -> Option<Absence> {
+    let why = if log.follows_another() {
+        "its log has lines of an earlier run alone so far"
+    } else if log.is_empty() {
+        // To a file Python writes in blocks.
+        "its log is empty so far (python -u writes at once)"
+    } else {
+        "no line of a known format in the log so far (--log-pattern)"
+    };
+    (!log.progress().is_known()).then(|| Absence::Because(why.into()))
 }
 
 #[cfg(test)]

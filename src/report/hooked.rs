@@ -99,7 +99,7 @@ fn steps(text: &mut String, run: &HookedRun, step: &HookStep) {
     }
 }
 
-/// The process that failed before the others, which fail because it is gone.
+/// The process of several that told first of its failure: the others may have failed because of it.
 fn failed_first(runs: &[HookedRun]) -> Option<u32> {
     let failed = || runs.iter().filter(|run| run.end.as_ref().is_some_and(|end| end.error.is_some()));
     let first = failed().min_by_key(|run| run.heard)?;
@@ -124,8 +124,8 @@ fn process(text: &mut String, run: &HookedRun, failed_first: bool) {
         let _ = write!(text, ", {value} {word} at most");
     }
     if let Some(words) = run.end.as_ref().and_then(HookEnd::words) {
-        let before = if failed_first { " before the others" } else { "" };
-        let _ = write!(text, "; ended{before} with {}", printable(&words));
+        let first = if failed_first { ", the first to tell" } else { "" };
+        let _ = write!(text, "; ended with {}{first}", printable(&words));
     }
     text.push('\n');
 }

@@ -25,6 +25,9 @@ const SHORTEST_NAME: usize = 8;
 pub const WITH_THE_PRODUCT: u16 = 100;
 const WITH_THE_FIGURES: u16 = 110;
 
+/// From this width on it says whether a draft fits.
+const WITH_THE_DRAFT: u16 = 80;
+
 /// Draws both lines into the top of `area`.
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let rows = area.rows().collect::<Vec<_>>();
@@ -87,7 +90,7 @@ pub fn is_unplanned(state: &State) -> bool {
     state.monitor.attached.is_some() && has_no_plan(state)
 }
 
-/// Whether the run's plan fits; whether the draft beside it does, in a place of its own; and the verdict about the run.
+/// Whether the run's plan fits; whether the draft beside it does; and the verdict about the run.
 fn right_end<'a>(state: &State, look: &Look, width: u16) -> Vec<Span<'a>> {
     let mut spans = Vec::new();
     if state.plans.run.is_none() && !state.plans.editor.faults().is_empty() {
@@ -96,7 +99,7 @@ fn right_end<'a>(state: &State, look: &Look, width: u16) -> Vec<Span<'a>> {
         spans.push(fits(prediction, look, width));
     }
     if state.plans.drafted_beside().is_some() {
-        spans.push(drafted(&state.plans.editor, look));
+        spans.push(drafted(&state.plans.editor, look, width));
     }
     let run = run_verdict(state);
     let style = match run.gravity {
@@ -111,7 +114,7 @@ fn right_end<'a>(state: &State, look: &Look, width: u16) -> Vec<Span<'a>> {
 }
 
 /// Whether the draft fits, behind what is said of the run's plan: nobody reads the one for the other.
-fn drafted<'a>(draft: &Editor, look: &Look) -> Span<'a> {
+fn drafted<'a>(draft: &Editor, look: &Look, width: u16) -> Span<'a> {
     let valid = draft.prediction().filter(|_| draft.faults().is_empty());
     let (words, style) = match valid.map(|prediction| prediction.capacity.verdict()) {
         None => ("draft invalid", look.theme.danger()),
@@ -119,6 +122,8 @@ fn drafted<'a>(draft: &Editor, look: &Look) -> Span<'a> {
         Some(Verdict::Tight) => ("draft tight", look.theme.warning()),
         Some(Verdict::DoesNotFit) => ("draft too big", look.theme.danger()),
     };
+    // Where figures come from stays before what the draft's colour tells too.
+    let words = if width < WITH_THE_DRAFT { "draft" } else { words };
     Span::styled(format!("  {words}"), style)
 }
 

@@ -108,7 +108,10 @@ fn a_draft_is_marked_in_form_header_and_tabs_and_stands_beside_the_runs_plan() {
     );
     for size in [(60, 20), (80, 24), (120, 40), (200, 50)] {
         let shown = screen(&state, &look(), size);
-        assert!(shown.lines().next().unwrap().contains("  draft "), "{shown}");
+        let first = shown.lines().next().unwrap();
+        assert!(first.contains(if size.0 < 80 { "  draft " } else { "  draft fits " }), "{shown}");
+        // Whose figures they are stays.
+        assert!(first.contains("demo"), "{shown}");
         assert!(shown.contains("draft beside 13b_long"), "{shown}");
         assert!(shown.contains("was 16"), "{shown}");
         assert!(size.0 >= 100 || shown.lines().nth(2).unwrap().contains("1 Draft"), "{shown}");

@@ -196,12 +196,12 @@ impl List {
         if degrees.data * degrees.context < 2 {
             return;
         }
-        for sharding in legal::shardings(job, degrees.pipeline).filter(|sharding| *sharding != degrees.sharding) {
+        for sharding in legal::shardings(job).iter().filter(|sharding| **sharding != degrees.sharding) {
             let mut change = Change::to(keys::distribution::sharding, sharding.name());
             if plan.training.distributed_optimizer.is_some() {
                 change.remove.push(keys::training::distributed_optimizer);
             }
-            let change = job.under_same_engine(change, sharding, job.storage.precision);
+            let change = job.under_same_engine(change, *sharding, job.storage.precision);
             self.add(format!("sharding {sharding}"), FixKind::Sharding, change);
         }
     }

@@ -151,7 +151,6 @@ impl<'a> Space<'a> {
         // Megatron hands micro batches round in groups of a stage's number (core/pipeline_parallel/schedules.py,
         // forward_backward_pipelining_with_interleaving).
         let rounds = group.accumulation.is_multiple_of(group.pipeline);
-        let rounds = rounds && legal::interleaves(self.job);
         let interleaved = chunks.into_iter().filter(|chunks| *chunks > 1 && rounds);
         let plain = [(Schedule::OneFOneB, 1), (Schedule::Gpipe, 1)];
         let all = plain.into_iter().chain(interleaved.map(|chunks| (Schedule::Interleaved, chunks)));
@@ -176,7 +175,7 @@ impl<'a> Space<'a> {
         if group.data * group.context == 1 || self.job.training.mode == Mode::Inference {
             return vec![Sharding::None];
         }
-        legal::shardings(self.job, group.pipeline).collect()
+        legal::shardings(self.job).to_vec()
     }
 
     /// What may be recomputed; what the plan itself asks for is always among it.

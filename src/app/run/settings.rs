@@ -23,6 +23,13 @@ pub fn other_settings(state: &State, job: &Job) -> Vec<String> {
         .map_or_else(Vec::new, |run| ToldSettings::of(run, job).words())
 }
 
+/// What it uses of the machine otherwise than the measurement that its plan's times come from.
+#[must_use]
+pub fn other_machine(state: &State, job: &Job) -> Option<String> {
+    let run = state.run.telemetry.hooked(&state.monitor, state.now)?;
+    ToldSettings::of(run, job).machine().map(str::to_owned)
+}
+
 /// A key that a process with the hook tells of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ToldSetting {
@@ -84,7 +91,13 @@ impl ToldSettings {
     /// What is otherwise than planned: each in a few words.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
-        self.keys.iter().filter_map(|told| told.words.clone()).chain(self.machine.clone()).collect()
+        self.keys.iter().filter_map(|told| told.words.clone()).collect()
+    }
+
+    /// What is otherwise than where the times that are predicted were measured: no plan says it.
+    #[must_use]
+    pub fn machine(&self) -> Option<&str> {
+        self.machine.as_deref()
     }
 
     /// Keys that are as planned, each with every value of which that is true: no cause has the run do otherwise.

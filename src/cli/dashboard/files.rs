@@ -94,11 +94,9 @@ pub fn save(path: Option<PathBuf>, name: &str, text: String, expected: ExpectedF
 
 /// Looks whether a file holds another text than was known; one that cannot be read tells nothing.
 pub fn look(path: PathBuf, known: String, events: Sender<Event>) {
-    tokio::task::spawn_blocking(move || {
-        let text = plan::differs(&path, &known).then(|| plan::read_text(&path).ok()).flatten();
-        if let Some(text) = text.filter(|text| *text != known) {
-            drop(events.blocking_send(Event::ChangedOnDisk { path, known, text }));
-        }
+    aside(events, move || {
+        let text = plan::read_text(&path).ok().filter(|text| *text != known);
+        Event::LookedAtFile { path, known, text }
     });
 }
 

@@ -83,6 +83,9 @@ pub fn readers(name: &str, context: &ImportContext) -> Vec<(String, ImportedPlan
     found
 }
 
+/// What the top of a project has.
+const TOPS: [&str; 3] = [".git", "pyproject.toml", "setup.py"];
+
 /// The scripts of the project that write the file's path between quotes, in the order of their folders.
 fn naming(name: &str, context: &ImportContext) -> Vec<(String, String)> {
     let files = context.run.files;
@@ -90,7 +93,14 @@ fn naming(name: &str, context: &ImportContext) -> Vec<(String, String)> {
     let path = format!("{}/{base}", launch::base(folder));
     let quoted = ['"', '\''].map(|quote| format!("{path}{quote}"));
     let above = std::iter::successors(Some(folder), |folder| folder.rsplit_once('/').map(|(above, _)| above));
-    let mut roots: Vec<String> = above.skip(1).take(MOST_FOLDERS).map(|folder| format!("{folder}/")).collect();
+    let mut roots: Vec<String> = Vec::new();
+    for folder in above.skip(1).take(MOST_FOLDERS) {
+        roots.push(format!("{folder}/"));
+        // Beyond its top there are other projects.
+        if files.names(folder).iter().any(|name| TOPS.contains(&name.as_str())) {
+            break;
+        }
+    }
     if !name.starts_with('/') {
         roots.push(String::new());
     }

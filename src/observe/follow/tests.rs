@@ -29,8 +29,14 @@ fn lines_behind_the_end_of_the_run_are_anothers() {
     }
     assert_eq!(step_after(&mut follower, 2), Some(4));
     assert_eq!(step_after(&mut follower, 3), Some(4));
-    append(5);
+    // How it ended may come late.
+    let add = |text: &str| fs::write(&path, fs::read_to_string(&path).unwrap() + text).unwrap();
+    add("Traceback (most recent call last):\n  File \"train.py\", line 1, in <module>\nValueError: no data\n");
     assert_eq!(step_after(&mut follower, 4), Some(4));
+    assert!(follower.news.exception.as_ref().is_some_and(|said| said.contains("ValueError")), "{:?}", follower.news);
+    append(5);
+    assert_eq!(step_after(&mut follower, 5), Some(4));
+    assert!(follower.news.exception.is_some());
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn engines(degrees: &Degrees, training: &Training, notes: &mut Notes) {
             notes.fault(keys::distribution::virtual_pipeline, words);
         }
     }
-    // megatron/training/arguments.py, validate_args
+    // megatron-core 0.16, megatron/training/arguments.py, validate_args
     if training.optimizer == Optimizer::Muon && degrees.engine == Engine::MegatronFsdp {
         notes.fault(
             keys::training::optimizer,

@@ -44,7 +44,7 @@ use crate::catalog::Catalog;
 use crate::framework::{Modules, Profile};
 use crate::model::{self, Architecture, Count};
 use crate::plan::keys;
-use crate::plan::keywords::{Engine, Mode, Precision, Sharding, TransformerImpl};
+use crate::plan::keywords::{Mode, Precision, Sharding, TransformerImpl};
 use crate::plan::{Change, Fault, Plan};
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
@@ -154,19 +154,11 @@ impl Job {
         let degrees = &self.degrees;
         let derived = self.profile.data_parallel.derived(sharding, precision).is;
         let stays = degrees.engine_is_given || degrees.data.saturating_mul(degrees.context) < 2;
-        if stays || derived == self.engine_for(sharding, precision) {
+        let can = degrees.sharding != Sharding::None && degrees.engine.shardings().contains(&sharding);
+        if stays || derived == degrees.engine || !can {
             return change;
         }
         change.and(keys::distribution::engine, degrees.engine.name())
-    }
-
-    /// What shares `sharding` out: the plan's own engine where it is given or can, else the framework's.
-    #[must_use]
-    pub fn engine_for(&self, sharding: Sharding, precision: Precision) -> Engine {
-        let degrees = &self.degrees;
-        let can = degrees.sharding != Sharding::None && degrees.engine.shardings().contains(&sharding);
-        let derived = self.profile.data_parallel.derived(sharding, precision).is;
-        if degrees.engine_is_given || can { degrees.engine } else { derived }
     }
 
     /// The fields of the model's transformer blocks, where it has some.

@@ -137,8 +137,11 @@ pub(super) fn resolve(
     if recipe {
         notes.assume(keys::distribution::reduce_dtype, "bf16 (gradients are reduced in it)");
     }
-    let precision_aware =
-        if row.master.is_some() && degrees.engine == Engine::Megatron { precision_aware(plan, notes) } else { None };
+    let precision_aware = if row.master.is_some() && degrees.engine == Engine::Megatron {
+        precision_aware(plan, (precision, degrees), notes)
+    } else {
+        None
+    };
     let trains_in_fp8 = row.fp8 && plan.training.mode != Some(Mode::Inference);
     Storage {
         // Megatron-LM reduces gradients in fp32 for bf16 only (megatron/training/arguments.py,
@@ -172,8 +175,21 @@ pub(super) fn resolve(
 
 /// In which type Megatron's precision-aware optimizer has its masters, where the plan says it. Moments are narrow under no
 /// other one; fp32 masters that a plan does not name are Megatron's own.
-fn precision_aware(plan: &Plan, notes: &mut Notes) -> Option<MasterDtype> {
+fn precision_aware(plan: &Plan, (precision, degrees): (Precision, &Degrees), notes: &mut Notes) -> Option<MasterDtype> {
+    const KEY: &str = keys::training::master_dtype;
     let training = &plan.training;
+    // core/optimizer/optimizer_config.py, OptimizerConfig.__post_init__
+    if let Some(masters) = training.master_dtype.filter(|masters| *masters != MasterDtype::Fp32) {
+        if degrees.sharding == Sharding::None {
+            notes.fault(
+                KEY,
+                format!("{masters}: the distributed optimizer's alone; distribution.sharding must be zero1"),
+            );
+        }
+        if masters == MasterDtype::Int16 && precision == Precision::Fp16Fp32Master {
+            notes.fault(KEY, "int16: what bf16 weights lack of fp32; fp16 weights have none");
+        }
+    }
     if training.master_dtype.is_none() && training.optimizer_state_dtype.is_some_and(|kind| kind != Dtype::Fp32) {
         notes.assume(
             keys::training::master_dtype,

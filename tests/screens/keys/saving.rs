@@ -116,20 +116,28 @@ fn a_plan_that_is_written_elsewhere_is_read_again() {
         let effects = update(state, Event::Tick(Moment(second * 1000)));
         effects.into_iter().filter(|effect| matches!(effect, Effect::LookAtFile { .. })).count()
     };
-    // Every five seconds.
-    assert_eq!([20, 21, 24, 25, 26].map(|second| looks(&mut state, second)), [1, 0, 0, 1, 0]);
-    let theirs = PLAN.replace("the base", "our base");
-    let changed = |known: &str, text: &str| Event::ChangedOnDisk {
+    // Every three seconds, once the disk has answered.
+    let looked = |known: &str, text: Option<&str>| Event::LookedAtFile {
         path: path.clone(),
         known: known.to_owned(),
-        text: text.to_owned(),
+        text: text.map(str::to_owned),
     };
-    update(&mut state, changed(PLAN, &theirs));
+    assert_eq!([20, 21, 30].map(|second| looks(&mut state, second)), [1, 0, 0]);
+    update(&mut state, looked(PLAN, None));
+    assert_eq!([31, 32].map(|second| looks(&mut state, second)), [1, 0]);
+    let theirs = PLAN.replace("the base", "our base");
+    // A writer may be half-way: what two looks found alike is taken.
+    update(&mut state, looked(PLAN, Some("model:\n")));
+    update(&mut state, looked(PLAN, Some(&theirs)));
+    assert_eq!(state.plans.editor.text(), PLAN);
+    update(&mut state, looked(PLAN, Some(&theirs)));
     assert_eq!((state.plans.editor.text(), state.plans.editor.modified()), (theirs.as_str(), false));
     press(&mut state, &[KeyPress::Char('u')]);
     assert_eq!((state.plans.editor.text(), state.plans.editor.modified()), (PLAN, true));
     // Changes of one's own stay.
-    update(&mut state, changed(&theirs, &PLAN.replace("the base", "no base")));
+    let others = PLAN.replace("the base", "no base");
+    update(&mut state, looked(&theirs, Some(&others)));
+    update(&mut state, looked(&theirs, Some(&others)));
     assert_eq!(state.plans.editor.text(), PLAN);
     let said = &state.notice.as_ref().unwrap().text;
     assert_eq!(said, "test.yaml was changed on disk: saving offers to merge");

@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::Page;
-use crate::app::{Pane, Plans, State, mismatch};
+use crate::app::{Pane, Plans, State, mismatch, other_machine};
 use crate::compare::{Comparison, Explanation, Forecast, Residual};
 use crate::printable::printable;
 use crate::ui::Look;
@@ -109,6 +109,10 @@ fn notes(plans: &Plans, explanation: &Explanation) -> Vec<String> {
 fn none(state: &State, comparison: &Comparison) -> String {
     if let Some(mismatch) = mismatch(state) {
         return format!("nothing to search for: {}", mismatch.words());
+    }
+    let machine = state.plans.compared().job().and_then(|job| other_machine(state, job));
+    if let Some(machine) = machine.filter(|_| comparison.is_notable()) {
+        return format!("the run has {machine}");
     }
     let on_cpu = state.plans.compared().prediction().is_some_and(|prediction| prediction.on_cpu);
     let said = if state.run.explaining.under_way() {
