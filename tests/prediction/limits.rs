@@ -86,6 +86,21 @@ fn interleaved_micro_batches_fill_their_rounds() {
     assert_eq!(plan("pytorch", 9), [expected]);
 }
 
+/// torchtune's recipes raise where both are asked for: each backward pass steps.
+#[test]
+fn what_steps_in_the_backward_pass_accumulates_nothing() {
+    let plan = |steps: u64| {
+        faults(&format!(
+            "model: {{preset: llama-3.2-1b, sequence_length: 1024, framework: torchtitan}}\n\
+             training: {{precision: bf16, optimizer_in_backward: true, micro_batch_size: 1, \
+             gradient_accumulation_steps: {steps}}}"
+        ))
+    };
+    assert_eq!(plan(1), NONE);
+    let told = "training.optimizer_in_backward: true: each of 8 backward passes would step; must be false, or one pass";
+    assert_eq!(plan(8), [told]);
+}
+
 /// runtime/pipe/engine.py, PipelineEngine: `assert self.zero_optimization_stage() < ZeroStageEnum.gradients`; its
 /// TrainSchedule (runtime/pipe/schedule.py) knows one chunk a stage.
 #[test]

@@ -49,6 +49,12 @@ pub(super) fn check(
         );
     }
     engines(degrees, training, notes);
+    // torchtune, recipes/full_finetune_single_device.py: "Gradient accumulation is not supported with optimizer in bwd."
+    if training.mode == Mode::Train && training.optimizer_in_backward && batch.accumulation > 1 {
+        let words =
+            format!("true: each of {} backward passes would step; must be false, or one pass", batch.accumulation);
+        notes.fault(keys::training::optimizer_in_backward, words);
+    }
     if degrees.schedule == Schedule::Interleaved && degrees.virtual_pipeline > 1 {
         rounds(profile.pipeline.interleaved.is, degrees.pipeline, batch.accumulation, notes);
     }
@@ -73,6 +79,15 @@ fn engines(degrees: &Degrees, training: &Training, notes: &mut Notes) {
             let words = format!("{chunks}: a stage of DeepSpeed's pipeline has one chunk; must be 1");
             notes.fault(keys::distribution::virtual_pipeline, words);
         }
+    }
+    let megatrons = matches!(degrees.engine, Engine::Megatron | Engine::MegatronFsdp);
+    // megatron-core 0.16, megatron/training/arguments.py, --optimizer
+    if megatrons && matches!(training.optimizer, Optimizer::Adafactor | Optimizer::Adamw8bit) {
+        let optimizer = training.optimizer;
+        notes.assume(keys::training::optimizer, format!("{optimizer}: Megatron-LM has none; counted as PyTorch's"));
+    }
+    if megatrons && training.lora.as_ref().is_some_and(|lora| lora.base_bits.is_some()) {
+        notes.assume(keys::training::lora, "Megatron-LM keeps no weights in so few bits; counted as transformers does");
     }
     // megatron-core 0.16, megatron/training/arguments.py, validate_args
     if training.optimizer == Optimizer::Muon && degrees.engine == Engine::MegatronFsdp {
