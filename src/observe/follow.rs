@@ -119,7 +119,7 @@ pub fn follow(
                 Some(None) => {}
                 None => return,
             }
-            follower.look(clock());
+            follower.look(&clock);
             if !follower.tell(&news) {
                 return;
             }
@@ -235,7 +235,8 @@ impl FollowThread {
         }
     }
 
-    fn look(&mut self, now: Moment) {
+    fn look(&mut self, clock: &impl Fn() -> Moment) {
+        let now = clock();
         self.look_for_ranks(now);
         self.news.exits = self.watches.iter().filter_map(ExitWatch::ended).collect();
         if let Some(pid) = self.news.pid.filter(|_| self.wanted.live) {
@@ -246,7 +247,8 @@ impl FollowThread {
         self.looks_after_end = if over { self.looks_after_end.saturating_add(1) } else { 0 };
         if self.looks_after_end <= LATE_LOOKS {
             for log in self.rank_log.as_mut().map(|(_, log)| log).into_iter().chain(&mut self.log) {
-                log.read(now);
+                // Looking for ranks takes its time: between lines lies what lay between the readings.
+                log.read(clock());
             }
             self.take_log();
         }

@@ -9,7 +9,7 @@ use crate::inert::{is_inert, is_of_pictures, is_usual};
 use crate::origin::{Origin, Setting};
 use crate::plan::keys;
 use crate::run_length::note_steps;
-use crate::settings::{Fate, Settings, is_open, text, truth, whole};
+use crate::settings::{Fate, Settings, UNKNOWN, is_open, text, truth, whole};
 use names::{
     BESIDE_THE_STEP, DOUBTFUL, FURTHER_MODELS, HELD, IDLE_SECTIONS, MODELS, OTHER_WORDS, SYNONYMS, WEIGHTY,
     WITHOUT_BEARING,
@@ -117,16 +117,18 @@ fn misread(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
     // `auto`: whoever is told so decides by itself; its reader knows.
     let value = text(&found.value).unwrap_or_else(|| match &found.value {
         Value::Array(_) | Value::Object(_) => found.value.to_string(),
-        _ => "?".to_owned(),
+        _ => UNKNOWN.to_owned(),
     });
     if value == "auto" || value.is_empty() {
         return;
     }
     let said = shown(&found.origin, name);
-    imported.note(format!("not understood: {said} {value}"));
+    let (said, why) =
+        if value == UNKNOWN { (said, ", which only the run knows") } else { (format!("{said} {value}"), "") };
+    imported.note(format!("not understood: {said}{why}"));
     let lower = name.to_lowercase();
     for (_, keys) in DOUBTFUL.iter().filter(|(part, _)| lower.contains(part)) {
-        distrust(imported, keys, &format!("{said} {value}"));
+        distrust(imported, keys, &said);
     }
 }
 

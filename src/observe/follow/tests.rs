@@ -17,7 +17,7 @@ fn lines_behind_the_end_of_the_run_are_anothers() {
     follower.turn_to(Some(run.id()));
     let append = |step| fs::write(&path, fs::read_to_string(&path).unwrap() + &iteration(step)).unwrap();
     let step_after = |follower: &mut FollowThread, second: u64| {
-        follower.look(Moment(second * 1000));
+        follower.look(&|| Moment(second * 1000));
         follower.news.progress.step.value().copied()
     };
     assert_eq!(step_after(&mut follower, 1), Some(3));
