@@ -24,6 +24,14 @@ const ALL_BESIDE: usize = 92;
 /// Adds the explanations, each with what it would make of the run's figures.
 pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<'_>) {
     let found = &state.run.explaining.found;
+    let machine = state.plans.compared().job().and_then(|job| other_machine(state, job));
+    if let Some(machine) = machine.filter(|_| comparison.is_notable()) {
+        // The process says so itself: it stands before what is guessed.
+        page.note("why", &format!("the run has {machine}"), 2, look);
+        if found.is_empty() {
+            return;
+        }
+    }
     if found.first().is_some_and(|best| !best.fits) {
         page.note("why", "nothing that was tried fits all figures; the nearest:", 1, look);
     }
@@ -109,10 +117,6 @@ fn notes(plans: &Plans, explanation: &Explanation) -> Vec<String> {
 fn none(state: &State, comparison: &Comparison) -> String {
     if let Some(mismatch) = mismatch(state) {
         return format!("nothing to search for: {}", mismatch.words());
-    }
-    let machine = state.plans.compared().job().and_then(|job| other_machine(state, job));
-    if let Some(machine) = machine.filter(|_| comparison.is_notable()) {
-        return format!("the run has {machine}");
     }
     let on_cpu = state.plans.compared().prediction().is_some_and(|prediction| prediction.on_cpu);
     let said = if state.run.explaining.under_way() {
