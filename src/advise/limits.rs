@@ -182,7 +182,7 @@ fn since_given(request: &Request<'_>, freed: &Request<'_>, batch: u64, other: &C
 
 /// The plan with degrees to start a search from: as many replicas as share out the batch, and the other GPUs as the
 /// model's heads and layers allow. None where no degrees do.
-fn legal(plan: &Plan, batch: u64, catalog: &Catalog) -> Option<Plan> {
+pub(super) fn legal(plan: &Plan, batch: u64, catalog: &Catalog) -> Option<Plan> {
     let gpus = plan.cluster.num_gpus.or_else(|| Some(Job::resolve(plan, catalog).ok()?.degrees.num_gpus))?;
     let given = |degree: Option<u64>| degree.map_or_else(|| divisors(gpus), |degree| vec![degree]);
     let tensors = given(plan.distribution.tensor_parallel);

@@ -51,5 +51,6 @@ pub(super) fn fit(
         point_to_point: point_to_point.or(base.map(|base| base.point_to_point)).unwrap_or(ring),
         start_us,
         hop_us,
+        further: None,
     })
 }

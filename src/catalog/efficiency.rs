@@ -322,4 +322,27 @@ pub struct LinkCurve {
     pub start_us: f64,
     /// Microseconds of one step from rank to rank.
     pub hop_us: f64,
+    /// Where the step was measured among the ranks of one node alone: how many steps that is, and what each further one of a
+    /// larger group takes, as over the other links of its scope. A group of thousands is no thousand times a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub further: Option<FurtherSteps>,
+}
+
+/// Steps beyond those that were measured.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FurtherSteps {
+    /// Steps that were measured.
+    pub beyond: f64,
+    /// Microseconds of each further one.
+    pub hop_us: f64,
+}
+
+impl LinkCurve {
+    /// Microseconds of so many steps, one after another.
+    #[must_use]
+    pub fn steps_us(&self, steps: f64) -> f64 {
+        let Some(further) = self.further else { return steps * self.hop_us };
+        further.hop_us.mul_add((steps - further.beyond).max(0.0), steps.min(further.beyond) * self.hop_us)
+    }
 }

@@ -9,8 +9,8 @@ mod names;
 mod preset;
 
 pub use efficiency::{
-    AttentionCurve, AttentionLibrary, ConvolutionCurve, Curves, Fp8Scales, LinkCurve, MatrixCurve, MeasuredOn,
-    MemoryCurve, Stack, VectorPower,
+    AttentionCurve, AttentionLibrary, ConvolutionCurve, Curves, Fp8Scales, FurtherSteps, LinkCurve, MatrixCurve,
+    MeasuredOn, MemoryCurve, Stack, VectorPower,
 };
 pub use files::CatalogError;
 pub use preset::{ModelPreset, PresetConfig};

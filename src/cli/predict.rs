@@ -10,6 +10,7 @@ use super::plans::{self, PlanSource};
 use super::{Exit, Failure, Streams, limits, output, picture, replay, shape};
 use crate::advise::{Advice, advise};
 use crate::catalog::Catalog;
+use crate::compare::Bands;
 use crate::observe::SourceChoice;
 use crate::plan::keywords::{Mode, Position};
 use crate::plan::{Fault, Plan};
@@ -18,7 +19,7 @@ use crate::report::layer::LayerReport;
 use crate::report::page::Page;
 use crate::report::plot::Plot;
 use crate::report::setup::Setup;
-use crate::report::{self, MaxBatch, MaxSequence, Report, csv, json, plots, text};
+use crate::report::{self, MaxBatch, MaxSequence, Report, Spread, csv, json, plots, text};
 use crate::units::Fraction;
 
 pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
@@ -110,6 +111,7 @@ struct Answer<'a> {
     advice: Option<Advice>,
     setup: Setup,
     layer: Option<LayerReport>,
+    spread: Option<Spread>,
     basic: bool,
 }
 
@@ -128,6 +130,7 @@ impl Answer<'_> {
             advice: self.advice.as_ref(),
             setup: Some(&self.setup),
             layer: self.layer.as_ref(),
+            spread: self.spread,
             basic: self.basic,
         }
     }
@@ -186,7 +189,8 @@ fn answer<'a>(source: &'a PlanSource, args: &PredictArgs, catalog: &Catalog) -> 
     let basic = source.plan().analysis.basic_mode == Some(true);
     let setup = Setup::of(&job);
     let layer = (!args.layer.is_empty()).then(|| layer::report(source.plan(), &job, catalog));
-    Ok(Answer { name: &source.name, prediction, scaling, max_batch, max_sequence, advice, setup, layer, basic })
+    let spread = Spread::of(&Bands::of(&job), &prediction);
+    Ok(Answer { name: &source.name, prediction, scaling, max_batch, max_sequence, advice, setup, layer, spread, basic })
 }
 
 fn plot(answer: &Answer, what: Option<PredictionPlot>) -> Plot {

@@ -170,7 +170,8 @@ fn plans_told(
     streams: &mut Streams,
 ) -> Result<Exit, Failure> {
     // Knobs do not change the kind of run.
-    let job = Job::resolve(source.plan(), catalog).ok();
+    let best = || source.document().changed(&found.ranked.first()?.change).ok()?.plan().ok();
+    let job = Job::resolve(source.plan(), catalog).ok().or_else(|| Job::resolve(&best()?, catalog).ok());
     let bands = job.as_ref().map(Bands::of);
     if let Some(job) = &job {
         for (_, missing) in lacking(&job.hardware.gpu.name, &job.assumptions) {

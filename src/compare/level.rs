@@ -49,7 +49,7 @@ impl Claim {
 /// predictions, each for itself: the logarithm of their ratio has the deviations of both.
 #[must_use]
 pub fn claimed(found: &SearchOutcome, bands: &Bands) -> Option<Claim> {
-    let (best, own) = (found.ranked.first()?, &found.own);
+    let (best, own) = (found.ranked.first()?, found.own.as_ref().ok()?);
     let ratio = throughput(&best.outline) / throughput(&own.outline);
     let fits = own.outline.capacity.needed <= own.outline.capacity.bytes;
     if !fits || ratio < 1.0005 {

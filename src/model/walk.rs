@@ -133,6 +133,8 @@ pub struct Cache {
     pub element: Option<Element>,
     /// Tokens a sample that are in it already: 0 while a prompt is read.
     pub past: u64,
+    /// Latent attention keeps its compressed keys and values in place of each head's.
+    pub latents: bool,
 }
 
 /// The plan's choice of attention.

@@ -1,5 +1,7 @@
 //! Changes to a plan's text that belong together.
 
+use serde_json::{Map, Value};
+
 use super::document::Document;
 use super::fault::Fault;
 
@@ -35,6 +37,16 @@ impl Change {
         set.chain(removed).collect::<Vec<_>>().join(", ")
     }
 
+    /// What is set, as a JSON plan has it: numbers and truth values are no text.
+    #[must_use]
+    pub fn set_json(&self) -> Map<String, Value> {
+        let of = |text: &str| Document::parse(&format!("value: {text}")).ok()?.value("value");
+        self.set
+            .iter()
+            .map(|(key, text)| ((*key).to_owned(), of(text).unwrap_or_else(|| text.as_str().into())))
+            .collect()
+    }
+
     /// Both changes together; none where they disagree about a key.
     #[must_use]
     pub fn with(&self, other: &Self) -> Option<Self> {
@@ -63,5 +75,23 @@ impl Document {
             document = document.with_value(key, value)?;
         }
         Ok(document)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_json_plan_takes_what_is_set() {
+        let change = Change::to("distribution.tensor_parallel", "2")
+            .and("distribution.sequence_parallel", "true")
+            .and("training.activation_checkpointing", "{every: 3}")
+            .and("distribution.sharding", "zero3");
+        let set = serde_json::json!({
+            "distribution.tensor_parallel": 2, "distribution.sequence_parallel": true,
+            "training.activation_checkpointing": {"every": 3}, "distribution.sharding": "zero3",
+        });
+        assert_eq!(Value::Object(change.set_json()), set);
     }
 }

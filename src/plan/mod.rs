@@ -2,6 +2,7 @@
 
 mod build;
 mod change;
+mod cluster;
 mod document;
 mod edit;
 mod engine;
@@ -31,6 +32,7 @@ mod unclosed;
 mod values;
 
 pub use change::Change;
+pub use cluster::USUAL_PER_NODE;
 pub use document::{Document, MAX_BYTES};
 pub use examples::EXAMPLES;
 pub use fault::{Fault, TextPosition};

@@ -11,8 +11,9 @@ use crate::units::Fraction;
 
 /// Samples a second of the cluster over those of as many single GPUs, were memory no limit: what one GPU would take for
 /// the whole batch, with nothing split, over the GPUs' time together. Splitting costs collectives and bubbles, and
-/// smaller matmuls; what it saves (each GPU updates a share of the weights) can bring it above one. None for a plan
-/// on one GPU.
+/// smaller matmuls. None for a plan on one GPU; and where it comes out above one, because what is saved (each GPU updates a
+/// share of the weights, a lone GPU waits for its host at each of a layer's experts) is more than what splitting costs: it is
+/// no measure of that then.
 #[must_use]
 pub fn scaling_efficiency(job: &Job, time: &StepTime) -> Option<Fraction> {
     let cards = job.degrees.num_gpus;
@@ -48,5 +49,6 @@ pub fn scaling_efficiency(job: &Job, time: &StepTime) -> Option<Fraction> {
     let resident = memory::resident_of(&lone, &step, 0);
     let cost = cost::of_stage(&lone, &step, &passes, (&all, (true, true)), &resident);
     let alone = time::StepTimeline::of(&lone, &step, &passes).finish((&lone, &step), &cost, 0);
-    (time.samples_per_s > 0.0).then(|| Fraction(time.samples_per_s / cards as f64 / alone.samples_per_s))
+    let share = (time.samples_per_s > 0.0).then(|| time.samples_per_s / cards as f64 / alone.samples_per_s);
+    share.filter(|share| *share <= 1.0).map(Fraction)
 }

@@ -5,9 +5,9 @@ use std::fmt::Display;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{MaxSequence, Report};
+use super::{MaxSequence, Report, Spread};
 use crate::advise::{Advice, Finding};
 use crate::predict::{
     Capacity, Component, Params, Roofline, RooflineOp, StageMemory, StepFlops, StepTime, Term, TimeTerm, TimelinePoint,
@@ -85,6 +85,9 @@ impl Serialize for ReportJson<'_> {
         object.serialize_entry("time_terms", &List(&prediction.time_terms, TimeTermJson))?;
         if let Some(setup) = report.setup {
             object.serialize_entry("setup", &setup.value)?;
+        }
+        if let Some(spread) = &report.spread {
+            object.serialize_entry("spread", &SpreadJson(spread))?;
         }
         if let Some(found) = report.max_batch {
             object.serialize_entry("max_batch_size", &found.json())?;
@@ -196,6 +199,13 @@ object!(TrafficByKind(Traffic), |traffic| {
     "gradients": traffic.gradients.0,
     "activations": traffic.activations.0,
     "optimizer_states": traffic.optimizer_states.0,
+});
+
+// Between which figures 95 of 100 measured runs like the plan's lie.
+object!(SpreadJson(Spread), |spread| {
+    "step_s": json!(spread.step.map(|time| time.0)),
+    "device_used": json!(spread.used.map(|bytes| bytes.0)),
+    "few_measured": spread.few,
 });
 
 // One more token for each request: null throughout where none are generated, so that rows of a table agree.

@@ -21,6 +21,7 @@ pub mod sample;
 pub mod schema;
 pub mod search;
 pub mod setup;
+mod spread;
 pub mod sweep;
 pub mod table;
 pub mod text;
@@ -31,6 +32,7 @@ use crate::predict::Prediction;
 use crate::units::Fraction;
 
 pub use limits::{MaxBatch, MaxSequence};
+pub use spread::Spread;
 
 /// What a report is made of.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +53,8 @@ pub struct Report<'a> {
     pub max_sequence: Option<MaxSequence>,
     /// What its only layer holds in the backward pass, and on which GPUs it runs, where that was asked.
     pub layer: Option<&'a layer::LayerReport>,
+    /// How far measured runs like its lie from it, where its plan is at hand and trains.
+    pub spread: Option<Spread>,
     /// The short report (`analysis.basic_mode`).
     pub basic: bool,
 }
@@ -75,6 +79,7 @@ impl<'a> Report<'a> {
             advice: None,
             max_sequence: None,
             layer: None,
+            spread: None,
             basic: false,
         }
     }

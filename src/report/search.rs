@@ -18,6 +18,7 @@ use crate::advise::{
     KNOBS, Knobs, LargestModel, RankedPlan, SearchOutcome, SearchStatus, SmallestChange, fold, throughput, why_slower,
 };
 use crate::compare::{Bands, level};
+use crate::plan::Fault;
 use crate::predict::{Outline, Verdict};
 use crate::units::{self, Bytes, Fraction, three_figures};
 
@@ -72,15 +73,7 @@ fn winner(text: &mut String, plan: &str, found: &SearchOutcome, best: &RankedPla
         ),
         width,
     );
-    let own = &found.own.outline;
-    let than = throughput(&best.outline) / throughput(own) - 1.0;
-    let fits = own.capacity.needed <= own.capacity.bytes;
-    let compared = match (fits, than) {
-        (false, _) => format!("the plan as it is does not fit: {}", own.capacity.needed),
-        (true, than) if than < 0.0005 => "the plan as it is is as fast".to_owned(),
-        (true, than) => format!("{} faster than the plan as it is", Fraction(than)),
-    };
-    paragraph(text, "", &compared, width);
+    paragraph(text, "", &beside(&found.own, &best.outline), width);
     let change = best.change.words();
     paragraph(
         text,
@@ -88,6 +81,20 @@ fn winner(text: &mut String, plan: &str, found: &SearchOutcome, best: &RankedPla
         &if change.is_empty() { "nothing to change".to_owned() } else { format!("change: {change}") },
         width,
     );
+}
+
+/// The best plan beside the one that was given.
+fn beside(own: &Result<RankedPlan, Fault>, best: &Outline) -> String {
+    let own = match own {
+        Ok(own) => &own.outline,
+        Err(fault) => return format!("the plan as it is does not run: {fault}"),
+    };
+    let than = throughput(best) / throughput(own) - 1.0;
+    match own.capacity.needed <= own.capacity.bytes {
+        false => format!("the plan as it is does not fit: {}", own.capacity.needed),
+        true if than < 0.0005 => "the plan as it is is as fast".to_owned(),
+        true => format!("{} faster than the plan as it is", Fraction(than)),
+    }
 }
 
 fn nothing(text: &mut String, plan: &str, found: &SearchOutcome, width: usize) {
@@ -292,7 +299,7 @@ pub fn json(plan: &str, found: &SearchOutcome, took: Duration) -> Value {
         "plan": plan,
         "ranked": all(&found.ranked),
         "front": all(&found.front),
-        "given": row(&found.own, best),
+        "given": found.own.as_ref().map(|own| row(own, best)).ok(),
         "nearest": found.nearest.as_ref().map(|one| row(one, None)),
         "fitting": found.fitting,
         "evaluated": found.evaluated,
@@ -342,8 +349,6 @@ fn row(one: &RankedPlan, best: Option<&RankedPlan>) -> Map<String, Value> {
     figures_json(Some(&one.outline), &mut row);
     let why = best.filter(|best| *best != one).map(|best| why_slower(best, one));
     row.insert("why_slower".to_owned(), why.map_or(Value::Null, Value::from));
-    let set: Map<String, Value> =
-        one.change.set.iter().map(|(key, value)| ((*key).to_owned(), value.as_str().into())).collect();
-    row.insert("change".to_owned(), json!({"set": set, "remove": one.change.remove}));
+    row.insert("change".to_owned(), json!({"set": one.change.set_json(), "remove": one.change.remove}));
     row
 }

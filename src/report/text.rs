@@ -26,6 +26,10 @@ pub fn report(report: &Report, verbose: bool, width: usize) -> String {
     for (_, missing) in prediction.lacking() {
         paragraph(&mut text, "", &format!("warning: {missing}"), width);
     }
+    let left_out: Vec<&str> = prediction.not_modelled().collect();
+    if !left_out.is_empty() {
+        paragraph(&mut text, "", &format!("not modelled: {}", left_out.join(", ")), width);
+    }
     if let Some(found) = report.max_batch {
         paragraph(&mut text, "", &found.words(prediction), width);
     }
@@ -88,7 +92,11 @@ pub fn verdict(prediction: &Prediction) -> String {
     };
     let each = if prediction.on_cpu { "" } else { " on each GPU" };
     // Memory alone does not make it run.
-    let warned = if prediction.lacking().next().is_some() { ", see the warning" } else { "" };
+    let warned = match (prediction.lacking().next(), prediction.not_modelled().next()) {
+        (Some(_), _) => ", see the warning",
+        (None, Some(_)) => " but for what is not modelled",
+        (None, None) => "",
+    };
     format!("{word}{warned}: {} {} of {}{each}, {left}", capacity.needed, prediction.device_used_name(), capacity.bytes)
 }
 
@@ -144,6 +152,9 @@ fn memory(text: &mut String, report: &Report, width: usize) {
     text.push_str(&table.render("  ", width));
     let cause = format!("peak in {}: {}", stage.peak_phase.word(), stage.peak_cause);
     paragraph(text, "  ", &cause, width);
+    if let Some(spread) = report.spread {
+        paragraph(text, "  ", &spread.of_memory(prediction.capacity.bytes), width);
+    }
 }
 
 fn stages(text: &mut String, prediction: &Prediction, width: usize) {
@@ -177,6 +188,9 @@ fn time(text: &mut String, report: &Report, width: usize) {
     let what = if prediction.decode.is_some() { "prompts read" } else { "time of a step" };
     let _ = writeln!(text, "\n{what}: {}, mostly {}", time.step, time.bottleneck().phrase());
     text.push_str(&parts(prediction, time).render("  ", width));
+    if let Some(spread) = report.spread {
+        paragraph(text, "  ", &spread.of_step(), width);
+    }
     let mut rates = vec![format!("{} samples/s", grouped(time.samples_per_s))];
     if let Some(tokens) = time.tokens_per_s {
         rates.push(format!("{} tokens/s", grouped(tokens)));
@@ -191,8 +205,7 @@ fn time(text: &mut String, report: &Report, width: usize) {
     usage.extend(time.hfu.map(|hfu| format!("HFU {}", Fraction(hfu))));
     usage.push(format!("DRAM {} ({} of peak)", time.bandwidth, Fraction(time.mbu)));
     paragraph(text, "  ", &usage.join(", "), width);
-    // Above that, the plan's kernels differ from those of the lone GPU: no measure of what splitting costs.
-    if let Some(share) = report.scaling.filter(|share| share.0 <= 1.0) {
+    if let Some(share) = report.scaling {
         let said = format!("scaling efficiency {share} (100 %: one GPU with memory for the whole model and batch)");
         paragraph(text, "  ", &said, width);
     }

@@ -129,6 +129,21 @@ fn torchtitan_by_its_file() {
     holds(&back(&exported.text, "a.toml", 128), TORCHTITAN);
 }
 
+/// Its degree of shards leaves out the ranks of a sequence, over which it shards too (distributed/parallel_dims.py,
+/// dp_shard_cp): 128 = 4 replicas x 2 shards x 2 of a sequence x 4 x 2, sharded over 4.
+#[test]
+fn torchtitan_shards_over_the_ranks_of_a_sequence() {
+    let text = TORCHTITAN
+        .replace("batch_size: 128", "batch_size: 64")
+        .replace("data_parallel: 16", "data_parallel: 8")
+        .replace("context_parallel: 1", "context_parallel: 2")
+        .replace("shard_group: 8", "shard_group: 4");
+    let exported = export(&plan(&text), catalog(), Target::Torchtitan);
+    assert_eq!(exported.notes, Vec::<String>::new());
+    assert!(exported.text.contains("data_parallel_shard_degree = 2"), "{}", exported.text);
+    holds(&back(&exported.text, "a.toml", 128), &text);
+}
+
 /// Parameters that stay whole behind the forward pass, and those of a pipeline's stages that do not
 /// (torchtitan/distributed/fsdp.py, get_fsdp_reshard_after_forward_policy).
 #[test]

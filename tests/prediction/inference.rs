@@ -75,7 +75,7 @@ fn grouped_and_single_kv_heads_shrink_the_cache() {
 }
 
 #[test]
-fn latent_attention_caches_the_latent_and_the_rotated_key() {
+fn latent_attention_caches_what_each_head_reads_or_the_latent_and_the_rotated_key() {
     // DeepSeek-V2-Lite: 27 layers, latent of 512, rotated key of 64, 2 bytes.
     let config = json!({
         "model_type": "deepseek_v2", "hidden_size": 2048, "num_hidden_layers": 27, "num_attention_heads": 16,
@@ -86,10 +86,15 @@ fn latent_attention_caches_the_latent_and_the_rotated_key() {
     let lite = |keys: &[(&str, Value)]| predicted(&plan(json!({"hf_config": config.clone()}), keys));
     let prediction = lite(&tokens(2, 4096));
     assert_eq!(prediction.params.total, 15_706_484_224, "published as 15.7B");
-    assert_eq!(cache(&prediction), (512 + 64) * 2 * 27 * 2 * 4096);
-    // There is one latent for all heads: tensor parallel does not split it.
+    // transformers 4.57.6 on a step of its own: keys [1, 16, n, 192] and values [1, 16, n, 128].
+    assert_eq!(cache(&prediction), 16 * (192 + 128) * 2 * 27 * 2 * 4096);
     let split = [("distribution.tensor_parallel", json!(4))];
-    assert_eq!(cache(&lite(&[&tokens(2, 4096)[..], &split].concat())), cache(&prediction));
+    assert_eq!(cache(&lite(&[&tokens(2, 4096)[..], &split].concat())), cache(&prediction) / 4);
+    let kept = [("training.cache_latents", json!(true))];
+    let latents = lite(&[&tokens(2, 4096)[..], &kept].concat());
+    assert_eq!(cache(&latents), (512 + 64) * 2 * 27 * 2 * 4096);
+    // There is one latent for all heads: tensor parallel does not split it.
+    assert_eq!(cache(&lite(&[&tokens(2, 4096)[..], &kept, &split].concat())), cache(&latents));
     assert!(prediction.assumptions.iter().any(|line| line.contains("latent")), "{:?}", prediction.assumptions);
 }
 

@@ -138,3 +138,81 @@ fn plans_under_deepspeed_run_there() {
         assert_eq!(Job::resolve(&edited.plan().unwrap(), catalog()).err(), None, "{}", edited.text());
     }
 }
+
+/// 16 GPUs on 4 nodes are 4 a node: a tensor-parallel group of 8 spans two of them. Nodes alone have eight each.
+#[test]
+fn nodes_tell_how_many_gpus_each_has() {
+    let plan = |cluster: &str| {
+        format!(
+            "model: {{preset: llama-3-8b, framework: megatron, batch_size: 64, sequence_length: 4096}}\n\
+             hardware: {{gpu_type: NVIDIA A100}}\ncluster: {{{cluster}}}\ndistribution: {{tensor_parallel: 8}}\n"
+        )
+    };
+    let job =
+        |cluster: &str| Job::resolve(&Document::parse(&plan(cluster)).unwrap().plan().unwrap(), catalog()).unwrap();
+    let nodes = |cluster: &str| job(cluster).hardware.gpus_per_node;
+    assert_eq!(nodes("num_gpus: 16, nodes: 4"), 4);
+    assert_eq!(nodes("num_gpus: 16"), 8);
+    assert_eq!((job("nodes: 4").degrees.num_gpus, nodes("nodes: 4")), (32, 8));
+    let uneven = "cluster.num_gpus: 16 GPUs are not shared evenly by cluster.nodes 3; cluster.gpus_per_node says how many a \
+                  full node has";
+    assert_eq!(faults(&plan("num_gpus: 16, nodes: 3")), [uneven]);
+    assert_eq!(faults(&plan("num_gpus: 16, nodes: 3, gpus_per_node: 6")), NONE);
+}
+
+/// accelerate 1.15, parallelism_config.py, `_validate_accelerator`: FSDP version 2.
+#[test]
+fn ranks_share_a_sequence_under_fsdp2_alone() {
+    let plan = |engine: &str| {
+        format!(
+            "model: {{preset: llama-3-8b, batch_size: 8, sequence_length: 8192}}\ncluster: {{num_gpus: 8}}\n\
+             distribution: {{context_parallel: 2, sharding: zero3{engine}}}\n"
+        )
+    };
+    let job = Job::resolve(&Document::parse(&plan("")).unwrap().plan().unwrap(), catalog()).unwrap();
+    assert_eq!(job.degrees.engine.name(), "fsdp2");
+    let refused = "distribution.engine: fsdp1: ranks share a sequence under fsdp2; must be fsdp2";
+    assert_eq!(faults(&plan(", engine: fsdp1")), [refused]);
+}
+
+/// A key that would change the figures and does not stands in the first line; one that cannot is refused.
+#[test]
+fn what_is_not_modelled_is_told_apart() {
+    let left_out = |text: &str| -> Vec<String> {
+        let plan = Document::parse(text).unwrap().plan().unwrap();
+        predict::of(&plan, catalog()).unwrap().not_modelled().map(str::to_owned).collect()
+    };
+    let again = "training.activation_checkpointing";
+    let net = |kind: &str| format!("model: {{preset: resnet-50}}\ntraining: {{activation_checkpointing: {kind}}}\n");
+    assert_eq!(left_out(&net("full")), [again]);
+    assert_eq!(left_out(&net("none")), NONE);
+    let room = |parts: &str| {
+        format!("model: {{preset: mixtral-8x7b, framework: megatron}}\ntraining: {{moe_capacity_factor: {parts}}}\n")
+    };
+    assert_eq!(left_out(&room("0.5")), ["training.moe_capacity_factor"]);
+    assert_eq!(left_out(&room("1.25")), NONE);
+    assert_eq!(left_out("model: {preset: t5-base}\ntraining: {mode: inference}\n"), ["training.use_cache"]);
+    let flux = faults("model: {preset: flux.1-dev, image_size: 1024}\ntraining: {precision: bf16}\n");
+    assert!(flux.len() == 1 && flux[0].starts_with("model.image_size: the trace is sized by"), "{flux:?}");
+}
+
+/// A batch of 64 is too small for 128 replicas, which nobody asked for: what the search sets runs.
+#[test]
+fn a_search_starts_where_the_plan_leaves_its_degrees_open() {
+    let text = "model: {preset: llama-3-70b, batch_size: 64, sequence_length: 8192, framework: megatron}\n\
+                cluster: {num_gpus: 128}\n";
+    let document = Document::parse(text).unwrap();
+    let plan = document.plan().unwrap();
+    let request = Request { plan: &plan, keep: Vec::new(), top: 1, free_batch: false };
+    let found = search(&request, catalog(), &SearchProgress::default()).unwrap();
+    let fault = found.own.unwrap_err().to_string();
+    assert!(fault.starts_with("model.batch_size: 64 samples do not reach"), "{fault}");
+    let best = &found.ranked[0];
+    let changed = document.changed(&best.change).unwrap().plan().unwrap();
+    let again = predict::of(&changed, catalog()).unwrap();
+    assert!((again.time.step.0 / best.outline.time.step.0 - 1.0).abs() < 0.01);
+    let given = format!("{text}distribution: {{data_parallel: 128}}\n");
+    let plan = Document::parse(&given).unwrap().plan().unwrap();
+    let request = Request { plan: &plan, keep: Vec::new(), top: 1, free_batch: false };
+    assert!(search(&request, catalog(), &SearchProgress::default()).is_err(), "asked for");
+}

@@ -32,6 +32,7 @@ mod operands;
 mod properties;
 mod reserved;
 mod roofline;
+mod scale;
 mod search;
 mod sharding;
 mod sight;

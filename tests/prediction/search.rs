@@ -214,7 +214,7 @@ fn what_is_kept_stays() {
         assert!(pair[0].outline.time.step <= pair[1].outline.time.step);
         assert!(!why_slower(&pair[0], &pair[1]).is_empty());
     }
-    let better = found.ranked[0].outline.time.step <= found.own.outline.time.step;
+    let better = found.ranked[0].outline.time.step <= found.own.unwrap().outline.time.step;
     assert!(better, "the plan as it is belongs to the space");
 }
 

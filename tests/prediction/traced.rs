@@ -223,7 +223,7 @@ fn what_a_trace_cannot_answer_is_refused() {
     let text =
         "model: {trace: llama-2-7b.tape.json.gz, sequence_length: 1000000}\ntraining: {micro_batch_size: 1000000}";
     let found = faults(text);
-    assert!(found.iter().any(|fault| fault.to_string().contains("64 bits")), "{found:?}");
+    assert!(found.iter().any(|fault| fault.to_string().contains("more than can be counted")), "{found:?}");
     let found = faults("model: {trace: none.tape.json.gz}");
     assert!(
         found[0].to_string().contains("model.trace: ") && found[0].to_string().contains("no such file"),

@@ -320,6 +320,11 @@ impl List {
         {
             self.add("KV cache in fp8", FixKind::Other, Change::to(keys::training::kv_cache_dtype, "fp8"));
         }
+        let latent = job.decoder().is_some_and(|decoder| decoder.mla.is_some());
+        if latent && job.training.use_cache && !job.training.cache_latents {
+            let change = Change::to(keys::training::cache_latents, "true");
+            self.add("KV cache of latents, as servers keep them", FixKind::Other, change);
+        }
     }
 
     /// Fewer requests at a time, and shorter ones.

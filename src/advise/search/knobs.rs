@@ -224,7 +224,7 @@ impl Knobs {
         let shared_out = |knobs: &Self| (knobs.data, knobs.tensor, knobs.pipeline, knobs.context, knobs.sharding);
         let other = shared_out(self) != shared_out(&now);
         let refill = other && given.strategy.is_some_and(|strategy| strategy != Strategy::Hybrid);
-        let counted = plan.cluster.num_gpus.is_none() && plan.cluster.nodes.zip(plan.cluster.gpus_per_node).is_none();
+        let counted = plan.cluster.gpus().is_none();
         let mut set = |needed: bool, key: &'static str, value: String| {
             if needed {
                 change.set.push((key, value));

@@ -25,6 +25,7 @@ use std::sync::{Arc, RwLock};
 
 use rayon::prelude::*;
 
+use super::limits::legal;
 use super::walk_cache::{HeldWalks, WalkCache};
 use super::walls::throughput;
 use crate::catalog::Catalog;
@@ -82,8 +83,8 @@ pub struct SearchOutcome {
     /// Of the plans that fit and take at most half as long again as the best, those that no other beats in both
     /// speed and memory, fastest first.
     pub front: Vec<RankedPlan>,
-    /// The plan as it was given.
-    pub own: RankedPlan,
+    /// The plan as it was given; or why it does not run, where its batch does not go with the degrees that it leaves open.
+    pub own: Result<RankedPlan, Fault>,
     /// The plan that needs least memory, where none fits.
     pub nearest: Option<RankedPlan>,
     /// The least time of a sample of each set of degrees (tensor, pipeline, context, expert) of which a plan was evaluated
@@ -122,10 +123,9 @@ pub fn search_aloud(
     progress: &SearchProgress,
     tell: &dyn Fn(&dyn Fn() -> SearchOutcome),
 ) -> Result<SearchOutcome, Vec<Fault>> {
-    let job = Job::resolve(request.plan, catalog)?;
+    let (job, own) = start(request.plan, catalog)?;
     let space = Space::of(&job, &request.keep, request.free_batch);
     let explorer = Explorer::of(request, catalog, (&job, &space), progress);
-    let own = RankedPlan::given(&job);
     let ranked = |candidate: Candidate| RankedPlan::of(candidate, request.plan, &job);
     let found = |mut gathered: SearchResults| {
         gathered.trim_front();
@@ -144,6 +144,24 @@ pub fn search_aloud(
     };
     let gathered = explorer.explore(&|so_far| tell(&|| found(so_far.clone())));
     Ok(found(gathered))
+}
+
+/// What a search starts from: the plan; or where it runs with none but other degrees than those that follow from what it leaves
+/// open, as all GPUs as replicas of a batch that is too small for them, the plan with the first that it runs with.
+fn start(plan: &Plan, catalog: &Catalog) -> Result<(Job, Result<RankedPlan, Fault>), Vec<Fault>> {
+    let faults = match Job::resolve(plan, catalog) {
+        Ok(job) => {
+            let given = RankedPlan::given(&job);
+            return Ok((job, Ok(given)));
+        }
+        Err(faults) => faults,
+    };
+    let open = plan.distribution.data_parallel.is_none() && plan.distribution.strategy.is_none();
+    let begun = plan.model.batch_size.filter(|_| open).and_then(|batch| legal(plan, batch, catalog));
+    match (begun, faults.first()) {
+        (Some(begun), Some(fault)) => Ok((Job::resolve(&begun, catalog)?, Err(fault.clone()))),
+        _ => Err(faults),
+    }
 }
 
 /// Degrees, micro batch and schedule: what is left to choose does not make it quicker than `least`.

@@ -324,8 +324,11 @@ impl Gpus {
             Field::PipelineParallel => degrees.pipeline = number,
             Field::ContextParallel => degrees.context = number,
             Field::NumGpus => gpus = number,
-            // One of both alone says nothing of how many GPUs there are.
-            NODES if editor.has(PER_NODE.key()) => gpus = number.checked_mul(per_node)?,
+            // Where both the GPUs and the nodes are said, those are spread over these.
+            NODES if editor.has(PER_NODE.key()) || !editor.has(Field::NumGpus.key()) => {
+                gpus = number.checked_mul(per_node)?;
+            }
+            NODES => per_node = gpus.checked_div(number).filter(|_| gpus.is_multiple_of(number))?,
             PER_NODE => {
                 per_node = number;
                 gpus = nodes().map_or(Some(gpus), |nodes| nodes.checked_mul(number))?;

@@ -205,11 +205,18 @@ fn degrees(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         );
     }
     let context_ranks = value(imported, "distribution.context_parallel");
-    sharding(imported, settings, context, tensor.saturating_mul(stages).saturating_mul(context_ranks));
+    sharding(imported, settings, context, [tensor.saturating_mul(stages), context_ranks]);
 }
 
-/// Replicas and shards: the shards take what is left where nobody says how many.
-fn sharding(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, others: u64) {
+/// Replicas and shards: the shards take what is left where nobody says how many. Whoever shares a sequence shares the weights out
+/// too (`distributed/parallel_dims.py`: fsdp_enabled where dp_shard or cp is, over the mesh dp_shard_cp).
+fn sharding(
+    imported: &mut ImportedPlan,
+    settings: &Settings,
+    context: &ImportContext,
+    [model_ranks, sequence_ranks]: [u64; 2],
+) {
+    let others = model_ranks.saturating_mul(sequence_ranks);
     const KEY: &str = "distribution.sharding";
     let replicas = settings.whole("parallelism.data_parallel_replicate_degree").filter(|found| found.value > 0);
     let given = settings.whole("parallelism.data_parallel_shard_degree").filter(|found| found.value > 0);
@@ -243,11 +250,12 @@ fn sharding(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCo
                     Origin::Derived(format!("{copies} replicas x {} shards ({})", shards.value, shards.origin));
                 imported.say(keys::distribution::data_parallel, ranks, origin);
             }
-            let word = if shards.value > 1 { sharded } else { "none" };
-            imported.set(KEY, Some(shards.clone().map(|_| word)));
-            engine(imported, shards.value > 1);
-            if copies > 1 && shards.value > 1 {
-                imported.set(keys::distribution::shard_group, Some(shards));
+            let group = shards.map(|each| each.saturating_mul(sequence_ranks));
+            let shares = group.value > 1;
+            imported.set(KEY, Some(group.clone().map(|_| if shares { sharded } else { "none" })));
+            engine(imported, shares);
+            if copies > 1 && shares {
+                imported.set(keys::distribution::shard_group, Some(group));
             }
         }
         // A file by itself: FSDP as soon as there is more than one rank.

@@ -52,8 +52,8 @@ impl DecoderContext<'_> {
         self.attend(b, q, k, v, core)
     }
 
-    /// Keeps the compressed keys and values with the rotated key (arXiv 2405.04434, section 2.1.2): one for all
-    /// heads, so on every tensor-parallel rank.
+    /// Keeps the compressed keys and values with the rotated key (arXiv 2405.04434, section 2.1.2), where the plan says so:
+    /// one for all heads, so on every tensor-parallel rank.
     pub(super) fn remember_latent(
         &self,
         b: &mut Builder<'_>,
@@ -61,6 +61,7 @@ impl DecoderContext<'_> {
         rope_key: TensorId,
         mla: &Mla,
     ) -> Option<TensorId> {
+        self.run.cache.filter(|cache| cache.latents)?;
         let element = self.cache_element()?;
         let width = mla.kv_lora_rank.saturating_add(mla.qk_rope_head_dim);
         let latent = b.remembered(product(&[self.run.batch, self.cached_tokens(false), width]), element);

@@ -52,7 +52,8 @@ impl DecoderContext<'_> {
         self.exchange(b, &core);
         let out = match latent.filter(|_| self.is_decoding()) {
             Some(latent) => self.latent_core(b, q, latent, &core, mla),
-            None => self.attend(b, q, k, v, &core),
+            None if latent.is_some() => self.attend(b, q, k, v, &core),
+            None => self.remembering(b, [q, k, v], &core, false),
         };
         let from = core.heads.saturating_mul(mla.v_head_dim);
         let out = b.linear(out, rows, linear("attention.o_proj", from, d.hidden, d.out_bias));

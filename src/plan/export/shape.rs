@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::catalog::Catalog;
+use crate::plan::USUAL_PER_NODE;
 use crate::plan::keys::{ArchitecturePart, MlaPart, MoePart, Plan};
 use crate::plan::keywords::{Activation, Engine, Norm, Position, Sharding, Strategy};
 use crate::plan::types::HfConfig;
@@ -31,9 +32,7 @@ impl ExportDegrees {
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
         let part = &plan.distribution;
-        let asked = plan.cluster.num_gpus.or_else(|| {
-            plan.cluster.nodes.zip(plan.cluster.gpus_per_node).and_then(|(nodes, each)| nodes.checked_mul(each))
-        });
+        let asked = plan.cluster.gpus();
         let filled = |strategy: Strategy| asked.filter(|_| part.strategy == Some(strategy));
         let tensor = part.tensor_parallel.or_else(|| filled(Strategy::TensorParallel)).unwrap_or(1).max(1);
         let pipeline = part.pipeline_parallel.or_else(|| filled(Strategy::PipelineParallel)).unwrap_or(1).max(1);
@@ -41,10 +40,7 @@ impl ExportDegrees {
         let model = tensor.saturating_mul(pipeline).saturating_mul(context);
         let data = part.data_parallel.unwrap_or_else(|| asked.map_or(1, |gpus| (gpus / model).max(1)));
         let gpus = asked.unwrap_or_else(|| data.saturating_mul(model));
-        let per_node = plan.cluster.gpus_per_node.unwrap_or_else(|| match plan.cluster.nodes {
-            Some(nodes) => (gpus / nodes.max(1)).max(1),
-            None => gpus.min(8),
-        });
+        let per_node = plan.cluster.per_node().unwrap_or_else(|| gpus.min(USUAL_PER_NODE));
         Self {
             gpus,
             per_node,

@@ -162,10 +162,27 @@ pub fn data_degrees(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>
     let (replicas, shards) = match shape::sharding(plan) {
         // FSDP2 that keeps parameters whole behind the forward pass: `resharding` says it.
         Sharding::Zero3 | Sharding::Zero2 => {
-            let shards = plan.distribution.shard_group.unwrap_or(degrees.data).max(1);
+            // Its FSDP runs over the ranks of a sequence too (`parallel_dims.py`, dp_shard_cp), which its degree leaves out.
+            let all = degrees.data.saturating_mul(degrees.context);
+            let group = plan.distribution.shard_group.unwrap_or(all).max(1);
+            if !group.is_multiple_of(degrees.context) {
+                notes.push(format!(
+                    "distribution.shard_group: {group} is less than whole sequences of {} ranks, which torchtitan shards over",
+                    degrees.context
+                ));
+            }
+            let shards = (group / degrees.context).max(1);
             (degrees.data / shards, shards)
         }
-        Sharding::None => (degrees.data, 1),
+        Sharding::None => {
+            if degrees.context > 1 {
+                notes.push(format!(
+                    "distribution.sharding: none; torchtitan shards over the {} ranks of a sequence all the same",
+                    degrees.context
+                ));
+            }
+            (degrees.data, 1)
+        }
         other => {
             notes.push(format!(
                 "distribution.sharding: {other} is none of torchtitan's; its FSDP shards parameters too"

@@ -45,7 +45,7 @@ section!(MODEL, model, ModelPart, "model", "what is trained", {
     sequence_length: whole(most::TOKENS), "tokens per sample";
     decoder_sequence_length: whole(most::TOKENS), "tokens per sample in the decoder";
     encoder_sequence_length: whole(most::TOKENS), "tokens per sample in the encoder";
-    image_size: whole(most::PIXELS), "pixels a side";
+    image_size: whole(most::PIXELS), "pixels a side; of a U-Net latents, an eighth of them";
     images: from_zero(most::IMAGES), "images (or tiles) of a sample that a language model sees";
     framework: word(Framework), "whose modules run";
     transformer_impl: word(TransformerImpl), "whose modules Megatron uses";
@@ -126,6 +126,7 @@ section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     use_cache: flag(), "keys and values are kept for later tokens (inference; default true)";
     weight_bits: choice(&[4]), "bits of the blocks' matrices that answer requests, as GPTQ and AWQ hold them (inference)";
     kv_cache_dtype: word(Dtype), "type of the KV cache: bf16, fp16, fp32, fp8, int8; default the computation's";
+    cache_latents: flag(), "latent attention caches its compressed keys and values, as servers do, not each head's";
     keep_outputs: flag(), "model outputs stay alive until the next step";
     liger_kernels: texts(), "modules of transformers that Liger's kernels replace: rms_norm, rope, glu";
     channels_last: flag(), "convolutions in NHWC";

@@ -132,7 +132,13 @@ fn sample(plan: &Plan, architecture: &Architecture, notes: &mut Notes) -> (u64, 
         Input::Captioned(own) => {
             // CLIP's text encoder gives Stable Diffusion 77 hidden states.
             let text = notes.or(keys::model::encoder_sequence_length, part.encoder_sequence_length, 77);
-            (text, 0, notes.or(keys::model::image_size, part.image_size, own))
+            let side = notes.or(keys::model::image_size, part.image_size, own);
+            if part.image_size.is_some() {
+                // Stable Diffusion's autoencoder halves each side three times.
+                let pixels = side.saturating_mul(8);
+                notes.assume(keys::model::image_size, format!("{side} latents a side, an image of {pixels} pixels"));
+            }
+            (text, 0, side)
         }
         Input::Image(tokens, own, any) => {
             let given = part.image_size.unwrap_or_else(|| {

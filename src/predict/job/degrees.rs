@@ -3,9 +3,9 @@
 use super::Notes;
 use crate::framework::Profile;
 use crate::model::{Architecture, ModelShape, Start};
-use crate::plan::Plan;
 use crate::plan::keys;
 use crate::plan::keywords::{CpComm, Engine, Mode, MoeDispatcher, Schedule, Sharding, Strategy};
+use crate::plan::{Plan, USUAL_PER_NODE};
 
 /// Degrees of parallelism. `data` x `tensor` x `pipeline` x `context` = `num_gpus`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,18 +68,20 @@ impl Degrees {
 pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Option<Degrees> {
     let part = &plan.distribution;
     let cluster = &plan.cluster;
-    let by_nodes = cluster.nodes.zip(cluster.gpus_per_node).map(|(nodes, each)| nodes.saturating_mul(each));
     let given = [part.data_parallel, part.tensor_parallel, part.pipeline_parallel, part.context_parallel];
     let of_degrees = given.iter().fold(1, |product: u64, degree| product.saturating_mul(degree.unwrap_or(1)));
-    let num_gpus = cluster.num_gpus.or(by_nodes).unwrap_or_else(|| {
+    let num_gpus = cluster.gpus().unwrap_or_else(|| {
         notes.assume(keys::cluster::num_gpus, of_degrees);
         of_degrees
     });
-    if let (Some(nodes), Some(each)) = (cluster.nodes, cluster.gpus_per_node)
-        && let Some(fault) = misfit(num_gpus, nodes, each)
-    {
-        notes.fault(keys::cluster::num_gpus, fault);
-        return None;
+    if let Some(nodes) = cluster.nodes {
+        if cluster.num_gpus.is_none() && cluster.gpus_per_node.is_none() {
+            notes.assume(keys::cluster::gpus_per_node, USUAL_PER_NODE);
+        }
+        if let Some(fault) = misfit(num_gpus, nodes, cluster.gpus_per_node) {
+            notes.fault(keys::cluster::num_gpus, fault);
+            return None;
+        }
     }
     let strategy = part.strategy;
     let whole =
@@ -108,7 +110,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Opti
         return None;
     }
     let asked = sharding(plan, profile, notes);
-    let engine = engine(plan, profile, (asked, data.saturating_mul(context)), notes);
+    let engine = engine(plan, profile, (asked, data.saturating_mul(context), context), notes);
     // Its second stage shares weights out as the third does, and leaves them gathered after their forward pass
     // (torch/distributed/fsdp/api.py, `ShardingStrategy.SHARD_GRAD_OP`; _fully_shard/_fully_shard.py,
     // `reshard_after_forward`).
@@ -151,8 +153,14 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Opti
 }
 
 /// What is wrong with so many GPUs on so many nodes: none are left over, and no node stands idle. The last one may be
-/// used in part.
-fn misfit(num_gpus: u64, nodes: u64, each: u64) -> Option<String> {
+/// used in part, where it is said how many a full one has.
+fn misfit(num_gpus: u64, nodes: u64, each: Option<u64>) -> Option<String> {
+    let Some(each) = each else {
+        let uneven = nodes == 0 || !num_gpus.is_multiple_of(nodes);
+        return uneven.then(|| {
+            format!("{num_gpus} GPUs are not shared evenly by cluster.nodes {nodes}; cluster.gpus_per_node says how many a full node has")
+        });
+    };
     let all = nodes.saturating_mul(each);
     if num_gpus > all {
         return Some(format!("{num_gpus} is more than cluster.nodes x cluster.gpus_per_node = {all}"));
@@ -210,12 +218,16 @@ fn sharding(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Sharding {
 }
 
 /// What shares `asked` out over so many ranks: the plan's engine, else the one that this framework has for it.
-fn engine(plan: &Plan, profile: &Profile, (asked, ranks): (Sharding, u64), notes: &mut Notes) -> Engine {
+fn engine(plan: &Plan, profile: &Profile, (asked, ranks, context): (Sharding, u64, u64), notes: &mut Notes) -> Engine {
     const KEY: &str = "distribution.engine";
     let rules = &profile.data_parallel;
     let precision = plan.training.precision.unwrap_or(profile.defaults.precision.is);
     let Some(given) = plan.distribution.engine else {
-        let derived = rules.derived(asked, precision);
+        let mut derived = rules.derived(asked, precision);
+        // Who shares a sequence does so under FSDP2 alone (accelerate 1.15, parallelism_config.py, `_validate_accelerator`).
+        if context > 1 && derived.is == Engine::Fsdp1 && rules.engines.is.contains(&Engine::Fsdp2) {
+            derived.is = Engine::Fsdp2;
+        }
         if ranks > 1 && plan.training.mode != Some(Mode::Inference) {
             let why = format!("framework {}, sharding {asked}, precision {precision}", profile.name());
             notes.assume(KEY, format!("{} (from {why}; {})", derived.is, derived.source));

@@ -3,7 +3,7 @@
 use super::Notes;
 use crate::catalog::{Catalog, Generation, Gpu, Link, Peaks, Scope, Vendor};
 use crate::plan::keys;
-use crate::plan::{CustomGpu, Plan};
+use crate::plan::{CustomGpu, Plan, USUAL_PER_NODE};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec};
 
 /// The GPU and the links.
@@ -43,7 +43,7 @@ pub(super) fn resolve(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Opti
     if let Some(rate) = plan.cluster.network_gb_s_per_gpu {
         network.each_way = BytesPerSec::from_giga(rate);
     }
-    let per_node = plan.cluster.gpus_per_node.unwrap_or(8);
+    let per_node = plan.cluster.per_node().unwrap_or(USUAL_PER_NODE);
     Some(Hardware {
         gpu,
         capacity,

@@ -5,7 +5,8 @@ use crate::framework::Profile;
 use crate::model::{Architecture, Input, ModelShape};
 use crate::plan::keys;
 use crate::plan::keywords::{Engine, Mode, Precision, Sharding};
-use crate::plan::{Plan, TrainingPart};
+use crate::plan::{Checkpointing, Plan, TrainingPart};
+use crate::predict::prediction::NOT_MODELLED;
 
 /// Names every key of the plan that is given and changes nothing.
 pub(super) fn note(
@@ -23,6 +24,7 @@ pub(super) fn note(
     let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
     let reads = |key: &str| profile.support.own_keys.is.contains(&key);
     let inference = t.mode == Some(Mode::Inference);
+    let latent = matches!(&architecture.shape, ModelShape::Decoder(decoder) if decoder.mla.is_some());
     let engine = profile.modules.transformer_engine.is;
     let defers = reads("training.defer_embedding_wgrad");
     let in_fp8 = t.precision == Some(Precision::Fp8Mixed) && !inference;
@@ -47,14 +49,17 @@ pub(super) fn note(
             "model.architecture.mtp_layers",
         ),
         (m.input_gradient.is_some() && !layers, "model.input_gradient"),
-        (m.image_size.is_some() && !image && !sees, "model.image_size"),
+        (
+            m.image_size.is_some() && !image && !sees && !matches!(architecture.shape, ModelShape::Traced(_)),
+            "model.image_size",
+        ),
         (m.images.is_some() && !sees, "model.images"),
         (!sees && t.lora.as_ref().is_some_and(|lora| lora.vision_tower == Some(true)), "training.lora.vision_tower"),
-        (plain && t.activation_checkpointing.is_some(), "training.activation_checkpointing"),
         (m.sequence_length.is_some() && image, "model.sequence_length"),
         (m.transformer_impl.is_some() && !reads("model.transformer_impl"), "model.transformer_impl"),
         (t.use_cache.is_some() && !inference, "training.use_cache"),
         (t.kv_cache_dtype.is_some() && !inference, "training.kv_cache_dtype"),
+        (t.cache_latents == Some(true) && !(inference && latent), "training.cache_latents"),
         (t.keep_outputs == Some(true) && (!profile.loss.returns_outputs.is || inference), "training.keep_outputs"),
         (d.reduce_dtype.is_some() && degrees.sharding != Sharding::Zero3, "distribution.reduce_dtype"),
         (t.master_dtype.is_some() && !has_masters, "training.master_dtype"),
@@ -64,7 +69,6 @@ pub(super) fn note(
         (t.offload_modules.is_some() && !reads("training.offload_modules"), "training.offload_modules"),
         (t.offload_layers.is_some() && !reads("training.offload_layers"), "training.offload_layers"),
         (t.moe_grouped_gemm.is_some() && !reads("training.moe_grouped_gemm"), "training.moe_grouped_gemm"),
-        (t.moe_capacity_factor.is_some(), "training.moe_capacity_factor"),
         (
             t.reference_model == Some(true) && (inference || t.lora.is_some()),
             "training.reference_model (adapters: the base is the reference)",
@@ -91,6 +95,29 @@ pub(super) fn note(
     ];
     for (_, key) in given.iter().filter(|(is, _)| *is) {
         notes.assumptions.push(format!("{key}: given, has no effect on the prediction yet"));
+    }
+    let recomputes = t.activation_checkpointing.as_ref().is_some_and(|kind| *kind != Checkpointing::None);
+    let answers = inference && matches!(architecture.shape, ModelShape::EncoderDecoder(_));
+    let left_out = [
+        (answers && t.use_cache != Some(false), keys::training::use_cache),
+        (plain && recomputes && !inference, keys::training::activation_checkpointing),
+        (t.moe_capacity_factor.is_some_and(|room| room < 1.0), keys::training::moe_capacity_factor),
+    ];
+    for (_, key) in left_out.iter().filter(|(is, _)| *is) {
+        notes.assumptions.push(format!("{key}: {NOT_MODELLED}"));
+    }
+    if t.moe_capacity_factor.is_some_and(|room| room >= 1.0) {
+        notes.assume(
+            keys::training::moe_capacity_factor,
+            "tokens are taken to be spread evenly: none is dropped, no room padded",
+        );
+    }
+    if m.image_size.is_some() && !image && matches!(architecture.shape, ModelShape::Traced(_)) {
+        notes.fault(
+            keys::model::image_size,
+            "the trace is sized by model.sequence_length, its tokens (a latent diffusion transformer's: pixels a side / 16, \
+             squared)",
+        );
     }
     for (_, line) in nothing_to_count(t).iter().filter(|(given, _)| *given) {
         notes.assumptions.push((*line).to_owned());

@@ -63,6 +63,10 @@ pub(super) fn check(
 /// What engines refuse beside what shares samples out.
 fn engines(degrees: &Degrees, training: &Training, notes: &mut Notes) {
     let pipes = degrees.pipeline > 1 && training.mode == Mode::Train;
+    if degrees.context > 1 && degrees.engine == Engine::Fsdp1 && training.mode == Mode::Train {
+        // accelerate 1.15, parallelism_config.py, `_validate_accelerator`.
+        notes.fault(keys::distribution::engine, "fsdp1: ranks share a sequence under fsdp2; must be fsdp2");
+    }
     if pipes && degrees.engine == Engine::Deepspeed {
         let asked = degrees.asked();
         if !degrees.engine.shardings_with(degrees.pipeline).contains(&asked) {
@@ -210,7 +214,14 @@ pub(super) fn size(
     } else if widest > LIMIT || scores > LIMIT {
         notes.fault(
             if batch.image > 0 { "model.image_size" } else { "model.sequence_length" },
-            format!("{} samples of that size need more bytes than 64 bits count", batch.micro),
+            format!(
+                "{} samples of that size are more than can be counted{}",
+                batch.micro,
+                match architecture.input() {
+                    Input::Captioned(_) => "; latents a side are an eighth of the image's pixels",
+                    _ => "",
+                }
+            ),
         );
     } else if widest * held(batch, degrees, mode) as f64 > LIMIT {
         notes.fault(

@@ -250,7 +250,7 @@ impl LayoutIndependent {
         kernels::note(&hardware.gpu, &architecture, (&training, &storage), &mut notes);
         kernels::note_experts(&speed.curves, &architecture, (&modules, &degrees), &mut notes);
         if let Some(decoder) = architecture.block() {
-            note_latents(&training, profile, decoder, &mut notes);
+            note_latents(&training, decoder, &mut notes);
         }
         note_mfu(&training, &architecture, (&params, &batch), &mut notes);
         optimizer::note_on_host(&training, &mut notes);
@@ -330,6 +330,10 @@ fn note_mfu(training: &Training, architecture: &Architecture, (params, batch): (
         notes.assume("mfu", "operators that run are counted, the tower's with them");
         return;
     }
+    if training.lora.is_some() || !training.frozen.is_nothing() {
+        notes.assume("mfu", "operators that run are counted, not 6 N: frozen weights have no gradients");
+        return;
+    }
     let masked = 6.0
         * decoder.attention_layers() as f64
         * decoder.heads as f64
@@ -343,25 +347,20 @@ fn note_mfu(training: &Training, architecture: &Architecture, (params, batch): (
         );
         notes.assume("mfu", counted);
     }
-    if training.lora.is_some() || !training.frozen.is_nothing() {
-        notes.assume(
-            "mfu",
-            "counts 6 N operations a token, with gradients of frozen weights although none are computed; HFU counts what runs",
-        );
-    }
 }
 
-/// What latent attention caches is a choice of whoever serves it.
-fn note_latents(training: &Training, profile: &Profile, decoder: &model::Decoder, notes: &mut Notes) {
-    let cached = training.mode == Mode::Inference && training.use_cache;
-    if let Some(mla) = decoder.mla.as_ref().filter(|_| cached && profile.modules.family_classes.is) {
+/// What latent attention caches is a choice of whoever serves it: transformers keeps what each head attends to
+/// (models/deepseek_v2, `past_key_values.update`), Megatron too unless `--cache-mla-latents` is given.
+fn note_latents(training: &Training, decoder: &model::Decoder, notes: &mut Notes) {
+    let cached = training.mode == Mode::Inference && training.use_cache && !training.cache_latents;
+    if let Some(mla) = decoder.mla.as_ref().filter(|_| cached) {
         let latent = mla.kv_lora_rank.saturating_add(mla.qk_rope_head_dim);
         let heads = decoder.heads.saturating_mul(decoder.head_dim.saturating_add(mla.v_head_dim));
         notes.assume(
-            keys::training::use_cache,
+            keys::training::cache_latents,
             format!(
-                "the compressed latent is cached, {latent} values a token and layer, as servers do; transformers' own \
-                 modules cache keys and values of each head, {heads}"
+                "false: keys and values of each head are cached, {heads} values a token and layer; servers that cache the \
+                 compressed latent keep {latent}"
             ),
         );
     }

@@ -74,6 +74,8 @@ pub struct Training {
     pub keep_outputs: bool,
     /// Keys and values are kept for later tokens (inference).
     pub use_cache: bool,
+    /// Latent attention caches its compressed keys and values.
+    pub cache_latents: bool,
     /// Bits of the blocks' matrices, where they are quantised to answer requests.
     pub weight_bits: Option<u64>,
     /// Convolutions read and write NHWC tensors.
@@ -145,6 +147,7 @@ pub(super) fn resolve(
         padded_batch: part.padded_batch.unwrap_or(false),
         keep_outputs: part.keep_outputs.unwrap_or(false),
         use_cache: part.use_cache.unwrap_or(true),
+        cache_latents: part.cache_latents.unwrap_or(false),
         weight_bits: weight_bits(part.weight_bits, mode, notes),
         channels_last: part.channels_last.unwrap_or(false),
         launch_blocking: match defaults.launch_blocking.is {

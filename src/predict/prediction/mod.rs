@@ -134,6 +134,14 @@ pub fn lacking<'a>(gpu: &'a str, assumptions: &'a [String]) -> impl Iterator<Ite
     GPU_KEYS.into_iter().flat_map(move |key| assumptions.iter().filter_map(move |line| lacks(key, line)))
 }
 
+/// What is said of a key that would change the figures and does not.
+pub(in crate::predict) const NOT_MODELLED: &str = "not modelled, the figures leave it out";
+
+/// The keys of a plan that would change its figures and do not.
+pub fn not_modelled(assumptions: &[String]) -> impl Iterator<Item = &str> {
+    assumptions.iter().filter_map(|line| line.strip_suffix(NOT_MODELLED)?.strip_suffix(": "))
+}
+
 /// One prediction of one plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
@@ -191,6 +199,11 @@ impl Prediction {
     /// What the plan asks for that its GPU does not have: each key with what is missing.
     pub fn lacking(&self) -> impl Iterator<Item = (&'static str, &str)> {
         lacking(&self.gpu, &self.assumptions)
+    }
+
+    /// The plan's keys that would change the figures and do not.
+    pub fn not_modelled(&self) -> impl Iterator<Item = &str> {
+        not_modelled(&self.assumptions)
     }
 
     /// The stage that needs the most memory.

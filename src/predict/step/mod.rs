@@ -288,7 +288,11 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Mi
         frozen: job.training.frozen,
         vocab_multiple: job.vocab_multiple(),
         // Keys and values are kept by decoders that answer.
-        cache: job.keeps_cache().then_some(Cache { element: job.storage.kv_cache, past: job.batch.past }),
+        cache: job.keeps_cache().then_some(Cache {
+            element: job.storage.kv_cache,
+            past: job.batch.past,
+            latents: job.training.cache_latents,
+        }),
     }
 }
 

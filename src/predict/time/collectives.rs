@@ -218,7 +218,11 @@ pub(in crate::predict) fn sharded(
     let scatter = if train { scatter } else { Seconds::ZERO };
     let of = |forward: Seconds, backward: Seconds| {
         let comm = PassCosts { forward, backward };
-        OverlappedCollectives::of(job, comm, comm.least(within.left(pass.card)))
+        let hidden = comm.least(within.left(pass.card));
+        let mut all = OverlappedCollectives::of(job, comm, hidden);
+        // They go on while the GPU waits for its host, and delay no kernel there.
+        all.waits = all.waits - (comm - hidden).least(pass.held);
+        all
     };
     if !accumulates_whole(job) {
         return of(gather, again + scatter);

@@ -88,7 +88,7 @@ impl Path<'_> {
         let near_hops = (ranks - self.domains).max(0.0);
         let far_hops = if self.domains > 1.0 { self.domains } else { 0.0 };
         let start = if self.domains > 1.0 { speed.network.start_us } else { speed.node.start_us };
-        let steps = near_hops.mul_add(speed.node.hop_us, far_hops * speed.network.hop_us);
+        let steps = speed.node.steps_us(near_hops) + speed.network.steps_us(far_hops);
         Seconds((start + scale * steps) * 1e-6 + bytes * scale * (ranks - 1.0) / ranks / rate)
     }
 
@@ -102,7 +102,7 @@ impl Path<'_> {
         let (hardware, speed) = (&self.job.hardware, &self.job.speed);
         let fast = hardware.interconnect.each_way.0 * speed.node.ring;
         let rate = fast.min(hardware.network.each_way.0 * speed.network.ring * self.near);
-        let steps = (self.near - 1.0).mul_add(speed.node.hop_us, self.domains.log2().ceil() * speed.network.hop_us);
+        let steps = speed.node.steps_us(self.near - 1.0) + speed.network.steps_us(self.domains.log2().ceil());
         Seconds((speed.network.start_us + 2.0 * steps) * 1e-6 + 2.0 * bytes / (rate * TREE))
     }
 

@@ -328,17 +328,17 @@ fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Second
     let share = if train { 1.0 } else { 1.0 / 3.0 };
     let (dense, _) = peak(job, Unit::Matrix(job.storage.compute), true);
     let own = cost.flops.forward + cost.flops.backward - cost.flops.recompute;
-    // The formula is one of single stacks that read tokens; for others the operators of the walk are counted.
+    // The formula is one of single stacks that read tokens and of which all is trained; for others the operators of the walk
+    // are counted: gradients of frozen weights are none that anybody needs.
     let sees = job.architecture.sight().is_some();
-    let formula = matches!(input, Input::Tokens(_)) && !sees;
+    let frozen = job.training.lora.is_some() || !job.training.frozen.is_nothing();
+    let reads = matches!(input, Input::Tokens(_));
+    let formula = reads && !sees && !frozen;
     let by_formula = (6.0 * job.params.active as f64 + attention) * share * per_gpu;
     let model_flops = if formula { by_formula } else { own.0 / seconds };
-    let mfu = ((formula || sees) && train && dense.0 > 0.0).then(|| model_flops / dense.0);
+    let mfu = ((reads || sees) && train && dense.0 > 0.0).then(|| model_flops / dense.0);
     let has_tokens = !matches!(input, Input::Image(..) | Input::Captioned(_));
     let again = if own.0 > 0.0 { 1.0 + cost.flops.recompute.0 / own.0 } else { 1.0 };
-    // The formula's gradients of frozen weights are none that the hardware computes.
-    let frozen = job.training.lora.is_some() || !job.training.frozen.is_nothing();
-    let ran = (own + cost.flops.recompute).0 / seconds / dense.0;
     let bytes = cost.traffic.total().as_f64();
     let hours = job.total_tokens.filter(|_| train && has_tokens).map(|all| all / (tokens / seconds) / 3600.0);
     StepTime {
@@ -353,7 +353,7 @@ fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Second
         samples_per_s: job.batch.global as f64 / seconds,
         model_flops_per_gpu: Flops(model_flops).per_second(),
         mfu,
-        hfu: mfu.map(|mfu| if frozen { ran } else { mfu * again }),
+        hfu: mfu.map(|mfu| mfu * again),
         bandwidth: BytesPerSec(bytes / seconds),
         mbu: bytes / seconds / job.hardware.gpu.bandwidth.0,
         total_hours: hours,

@@ -1,6 +1,6 @@
 //! The same as one JSON object: bytes and seconds unrounded, null where nothing is told.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::component;
 use crate::advise::{Fix, ShortagePlan, shortage};
@@ -19,9 +19,11 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Value
     let others = oom.others.iter().map(|(pid, held)| json!({"pid": pid, "bytes": held.0})).collect::<Vec<_>>();
     let relief = plan.map_or_else(Vec::new, |plan| {
         let one = |relief: &Fix| {
-            let set: Map<String, Value> =
-                relief.change.set.iter().map(|(key, value)| ((*key).to_owned(), Value::from(value.as_str()))).collect();
-            json!({"set": set, "saves": relief.saves().0, "step_s": number(relief.outline.time.step.0)})
+            json!({
+                "set": relief.change.set_json(),
+                "saves": relief.saves().0,
+                "step_s": number(relief.outline.time.step.0),
+            })
         };
         plan.relief.iter().map(one).collect()
     });

@@ -126,8 +126,8 @@ pub fn pareto(plan: &str, found: &SearchOutcome) -> Plot {
     let ranked: Vec<(f64, f64)> = found.ranked.iter().map(|one| at(&one.outline)).collect();
     let mut front: Vec<(f64, f64)> = found.front.iter().map(|one| at(&one.outline)).collect();
     front.order_by(|a, b| a.0.total_cmp(&b.0));
-    let own = at(&found.own.outline);
-    let all = || ranked.iter().chain(&front).copied().chain([own]);
+    let own = found.own.as_ref().ok().map(|own| at(&own.outline));
+    let all = || ranked.iter().chain(&front).copied().chain(own);
     let unit = match found.ranked.first().map(|one| one.outline.decode.as_ref().unwrap_or(&one.outline.time)) {
         Some(time) if time.tokens_per_s.is_none() => "samples/s",
         _ => "tokens/s",
@@ -137,7 +137,7 @@ pub fn pareto(plan: &str, found: &SearchOutcome) -> Plot {
         let words = format!("best: {} {unit}", grouped(throughput(&best.outline)));
         labels.push(PlotLabel { at: at(&best.outline), words, ink: BLACK });
     }
-    labels.push(PlotLabel { at: own, words: "the plan as it is".to_owned(), ink: LIMIT });
+    labels.extend(own.map(|at| PlotLabel { at, words: "the plan as it is".to_owned(), ink: LIMIT }));
     Plot {
         title: format!("Memory against throughput: {}", plan_name(plan)),
         x: PlotAxis::over("device-used on a GPU, GiB", all().map(|(x, _)| x)),
@@ -146,7 +146,7 @@ pub fn pareto(plan: &str, found: &SearchOutcome) -> Plot {
             PlotLayer::line("front", INKS[0], front.clone()),
             PlotLayer::dots(Some("ranked".to_owned()), GREY, WHITE, ranked),
             PlotLayer::dots(None, INKS[0], INKS[0], front),
-            PlotLayer::dots(Some("as it is".to_owned()), LIMIT, LIMIT, vec![own]),
+            PlotLayer::dots(Some("as it is".to_owned()), LIMIT, LIMIT, own.into_iter().collect()),
         ],
         labels,
     }

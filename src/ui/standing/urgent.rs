@@ -55,9 +55,11 @@ fn straggler(state: &State) -> Option<(String, usize)> {
     Some((format!("GPU {}: {}", state.monitor.gpu_name(device), first.words()), others.len()))
 }
 
-/// What the plan says that its GPU has no kernels or no link for.
+/// What the plan says that its GPU has no kernels or no link for, else what its figures leave out.
 fn lacking<'a>(plans: &Plans, width: usize, look: &Look) -> Vec<Span<'a>> {
-    let Some((_, lacks)) = plans.compared().lacking() else { return Vec::new() };
+    let compared = plans.compared();
+    let left_out = || Some(format!("not modelled: {}", compared.prediction()?.not_modelled().next()?));
+    let Some(lacks) = compared.lacking().map(|(_, lacks)| lacks).or_else(left_out) else { return Vec::new() };
     let text = fit(&format!("! {}", printable(&lacks)), width);
     vec![Span::styled(text, look.theme.warning())]
 }
