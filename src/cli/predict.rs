@@ -19,7 +19,7 @@ use crate::report::layer::LayerReport;
 use crate::report::page::Page;
 use crate::report::plot::Plot;
 use crate::report::setup::Setup;
-use crate::report::{self, MaxBatch, MaxSequence, Report, Spread, csv, json, plots, text};
+use crate::report::{self, MaxBatch, MaxSequence, MeasuredSpread, Report, csv, json, plots, text};
 use crate::units::Fraction;
 
 pub fn run(args: &PredictArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
@@ -111,7 +111,7 @@ struct Answer<'a> {
     advice: Option<Advice>,
     setup: Setup,
     layer: Option<LayerReport>,
-    spread: Option<Spread>,
+    spread: Option<MeasuredSpread>,
     basic: bool,
 }
 
@@ -189,7 +189,7 @@ fn answer<'a>(source: &'a PlanSource, args: &PredictArgs, catalog: &Catalog) -> 
     let basic = source.plan().analysis.basic_mode == Some(true);
     let setup = Setup::of(&job);
     let layer = (!args.layer.is_empty()).then(|| layer::report(source.plan(), &job, catalog));
-    let spread = Spread::of(&Bands::of(&job), &prediction);
+    let spread = MeasuredSpread::of(&Bands::of(&job), &prediction);
     Ok(Answer { name: &source.name, prediction, scaling, max_batch, max_sequence, advice, setup, layer, spread, basic })
 }
 

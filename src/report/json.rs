@@ -7,7 +7,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::{MaxSequence, Report, Spread};
+use super::{MaxSequence, MeasuredSpread, Report};
 use crate::advise::{Advice, Finding};
 use crate::predict::{
     Capacity, Component, Params, Roofline, RooflineOp, StageMemory, StepFlops, StepTime, Term, TimeTerm, TimelinePoint,
@@ -202,7 +202,7 @@ object!(TrafficByKind(Traffic), |traffic| {
 });
 
 // Between which figures 95 of 100 measured runs like the plan's lie.
-object!(SpreadJson(Spread), |spread| {
+object!(SpreadJson(MeasuredSpread), |spread| {
     "step_s": json!(spread.step.map(|time| time.0)),
     "device_used": json!(spread.used.map(|bytes| bytes.0)),
     "few_measured": spread.few,

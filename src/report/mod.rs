@@ -10,6 +10,7 @@ pub mod hooked;
 pub mod json;
 pub mod layer;
 mod limits;
+mod measured_spread;
 pub mod metrics;
 pub mod page;
 pub mod plot;
@@ -21,7 +22,6 @@ pub mod sample;
 pub mod schema;
 pub mod search;
 pub mod setup;
-mod spread;
 pub mod sweep;
 pub mod table;
 pub mod text;
@@ -32,7 +32,7 @@ use crate::predict::Prediction;
 use crate::units::Fraction;
 
 pub use limits::{MaxBatch, MaxSequence};
-pub use spread::Spread;
+pub use measured_spread::MeasuredSpread;
 
 /// What a report is made of.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +54,7 @@ pub struct Report<'a> {
     /// What its only layer holds in the backward pass, and on which GPUs it runs, where that was asked.
     pub layer: Option<&'a layer::LayerReport>,
     /// How far measured runs like its lie from it, where its plan is at hand and trains.
-    pub spread: Option<Spread>,
+    pub spread: Option<MeasuredSpread>,
     /// The short report (`analysis.basic_mode`).
     pub basic: bool,
 }

@@ -49,7 +49,7 @@ fn a_broken_plan_is_opened_at_its_fault() {
         ("{num_gpus: 1}", "{num_gpus: 1", "10:10: this brace `{` is never closed"),
         ("NVIDIA H100", "NVIDIA H10O", "9:22: hardware.gpu_type: "),
         // Alone each of these is fine: they contradict one another.
-        ("num_gpus: 1", "num_gpus: 3, nodes: 2", "4:15: model.batch_size: "),
+        ("num_gpus: 1", "num_gpus: 3, nodes: 3", "4:15: model.batch_size: "),
     ] {
         let plan = PLAN.replace(wrong, right);
         let (mut terminal, line) = to_be_mended(&plan);

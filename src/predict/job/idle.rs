@@ -6,7 +6,9 @@ use crate::model::{Architecture, Input, ModelShape};
 use crate::plan::keys;
 use crate::plan::keywords::{Engine, Mode, Precision, Sharding};
 use crate::plan::{Checkpointing, Plan, TrainingPart};
-use crate::predict::prediction::NOT_MODELLED;
+
+/// What is said of a key that would change the prediction and does not.
+pub(in crate::predict) const NOT_MODELLED: &str = "not modelled, the prediction leaves it out";
 
 /// Names every key of the plan that is given and changes nothing.
 pub(super) fn note(

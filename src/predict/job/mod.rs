@@ -30,6 +30,7 @@ pub use companions::{Companions, GenerationEngine};
 pub use degrees::Degrees;
 pub use fragmentation::Fragmentation;
 pub use hardware::Hardware;
+pub(in crate::predict) use idle::NOT_MODELLED;
 pub(super) use kernels::fused_kernels;
 pub(super) use limits::in_a_row;
 pub(super) use notes::Notes;

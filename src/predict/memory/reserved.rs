@@ -30,8 +30,8 @@ const FSDP: &str = "PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp (a pool for e
                     torch/distributed/fsdp/_runtime_utils.py, _limiter_utils.py and _flat_param.py";
 
 /// What a CPU's heap keeps, and why it is replayed so.
-const MALLOC: &str = "two steps, tensor by tensor, through a heap as malloc keeps it: best fit, holes that stay resident, \
-                      large blocks mapped for themselves, and a quarter of the blocks with small objects beside them";
+const MALLOC: &str = "four steps, tensor by tensor, through a heap as malloc keeps it: best fit, holes that stay resident, \
+                      large blocks mapped for themselves, and autograd's nodes beside half of a forward pass's blocks";
 const GLIBC: &str =
     "glibc 2.36, malloc/malloc.c (_int_malloc, _int_memalign, M_MMAP_THRESHOLD that rises with what is freed)";
 

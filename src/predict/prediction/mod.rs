@@ -18,7 +18,7 @@ pub use words::{Place, Words, WordsPiece};
 
 use std::sync::Arc;
 
-use crate::predict::job::Fragmentation;
+use crate::predict::job::{Fragmentation, NOT_MODELLED};
 use crate::units::{Bytes, Flops, Joules};
 
 /// Layers that are alike and follow each other, on one GPU.
@@ -133,9 +133,6 @@ pub fn lacking<'a>(gpu: &'a str, assumptions: &'a [String]) -> impl Iterator<Ite
     };
     GPU_KEYS.into_iter().flat_map(move |key| assumptions.iter().filter_map(move |line| lacks(key, line)))
 }
-
-/// What is said of a key that would change the figures and does not.
-pub(in crate::predict) const NOT_MODELLED: &str = "not modelled, the figures leave it out";
 
 /// The keys of a plan that would change its figures and do not.
 pub fn not_modelled(assumptions: &[String]) -> impl Iterator<Item = &str> {

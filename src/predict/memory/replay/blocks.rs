@@ -64,6 +64,12 @@ pub(super) trait Memory {
 
     /// A block that nobody uses any more.
     fn give(&mut self, place: BlockIndex);
+
+    /// A forward pass begins to build autograd's graph, whose nodes are small objects beside the tensors.
+    fn begin_graph(&mut self) {}
+
+    /// It is built: the loss that held the one before is bound to it.
+    fn bind_graph(&mut self) {}
 }
 
 /// A piece of a segment.

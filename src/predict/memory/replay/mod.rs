@@ -147,15 +147,15 @@ pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &CompanionByte
     let input = AllocatorInput::of(held, *beside, (parameters, logs));
     known::segments(input, room(job), allocated, |input, room| {
         if input.heap {
-            return steps(held.step, input, room, Heap::within(room));
+            return steps((held.step, HEAP_STEPS), input, room, Heap::within(room));
         }
         // Streams share the GPU. One that runs short gives back segments until they fit, and is full then.
         let limit = if input.replicas.shards() { u64::MAX } else { room };
-        steps(held.step, input, room, Allocator::within(limit))
+        steps((held.step, 2), input, room, Allocator::within(limit))
     })
 }
 
-/// The most bytes in two steps.
+/// The most bytes in some steps.
 #[derive(Debug, Clone, Copy)]
 struct Reached {
     /// Of all segments.
@@ -166,8 +166,12 @@ struct Reached {
     ran_short: bool,
 }
 
-/// What two steps reach in `memory`, with so many bytes of room on the GPU; none where that is too little.
-fn steps(step: &StepTapes, input: &AllocatorInput, room: u64, memory: impl Memory) -> Option<Reached> {
+/// Steps in which a heap reaches its peak: a graph of nodes lies in it from the second on, and what is free between them is
+/// found in the next ones.
+const HEAP_STEPS: u32 = 4;
+
+/// What so many steps reach in `memory`, with so many bytes of room on the GPU; none where that is too little.
+fn steps((step, count): (&StepTapes, u32), input: &AllocatorInput, room: u64, memory: impl Memory) -> Option<Reached> {
     let AllocatorInput { parameters, beside, .. } = input;
     let mut timeline = AllocatorTimeline::of(step, &input.logs, &input.replicas, memory);
     for bytes in [beside.workspaces, beside.inputs] {
@@ -183,7 +187,7 @@ fn steps(step: &StepTapes, input: &AllocatorInput, room: u64, memory: impl Memor
     if let Replicas::Buckets(buckets) = &input.replicas {
         buckets.iter().for_each(|bytes| timeline.hold(1, *bytes));
     }
-    for step in 0..2 {
+    for step in 0..count {
         for micro in 0..input.micro_batches {
             timeline.pass(micro > 0, !input.accumulates_whole || micro + 1 == input.micro_batches);
             if timeline.is_over() {

@@ -238,6 +238,7 @@ impl<'a, M: Memory> AllocatorTimeline<'a, M> {
         let kinds = std::mem::take(&mut self.kinds);
         let programs: Vec<&Program> =
             self.instances.iter().filter_map(|one| kinds[one.kind].as_ref().map(|kind| kind.get(later))).collect();
+        self.allocator.begin_graph();
         for at in 0..programs.len() {
             self.gather(at);
             self.forward(at, &programs);
@@ -251,6 +252,7 @@ impl<'a, M: Memory> AllocatorTimeline<'a, M> {
                 break;
             }
         }
+        self.allocator.bind_graph();
         for (at, program) in programs.iter().enumerate() {
             program.until_exit.iter().for_each(|slot| self.free(self.instances[at].base, *slot));
         }

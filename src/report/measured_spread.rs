@@ -9,7 +9,7 @@ const NEARLY_ALL: f64 = 2.0;
 
 /// What bounds the figures of a prediction.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
+pub struct MeasuredSpread {
     /// A step's least and most time.
     pub step: [Seconds; 2],
     /// Least and most device-used bytes of the GPU that needs most.
@@ -18,7 +18,7 @@ pub struct Spread {
     pub few: bool,
 }
 
-impl Spread {
+impl MeasuredSpread {
     /// Of a plan that trains; measured runs tell nothing of answering.
     #[must_use]
     pub fn of(bands: &Bands, prediction: &Prediction) -> Option<Self> {
