@@ -146,7 +146,7 @@ pub fn report() -> Value {
     let mut schema = with_head("A report of MemWall", keys_below(""));
     let required: Vec<String> =
         schema["properties"].as_object().map_or_else(Vec::new, |keys| keys.keys().cloned().collect());
-    // Only --layer asks for it.
+    // Only --layer asks for the one, and only plans that train have the other.
     let required: Vec<String> =
         required.into_iter().filter(|key| !["layer", "spread"].contains(&key.as_str())).collect();
     schema["required"] = Value::from(required);

@@ -41,6 +41,22 @@ fn to_be_mended(plan: impl AsRef<[u8]>) -> (Terminal, String) {
     (terminal, screen.lines().nth(1).unwrap().to_owned())
 }
 
+/// Of two wrong values each is told where it is selected, and both stand out.
+#[test]
+fn each_wrong_value_is_told_at_its_field() {
+    let plan = PLAN.replace("batch_size: 8", "batch_size: lots").replace("NVIDIA H100", "NVIDIA H10O");
+    let plan = plan.replace("num_gpus: 1", "num_gpus: none");
+    let (mut terminal, _) = to_be_mended(&plan);
+    terminal.keys(keys::ESC);
+    terminal.wait_until("the batch's fault", |screen| screen.contains("and 1 more") && screen.contains("`lots`"));
+    terminal.keys(keys::UP);
+    let screen = terminal.wait_until("the other's", |screen| screen.contains("`none`"));
+    assert!(screen.contains("and 1 more"), "{screen}");
+    assert_eq!(terminal.colour_of("lots"), terminal.colour_of("INVALID"));
+    terminal.keys(keys::CTRL_C);
+    terminal.assert_left_well();
+}
+
 #[test]
 fn a_broken_plan_is_opened_at_its_fault() {
     for (wrong, right, place) in [

@@ -24,6 +24,7 @@ use super::standin::Scenario;
 /// Keys as a terminal sends them.
 pub mod keys {
     pub const DOWN: &str = "\x1b[B";
+    pub const UP: &str = "\x1b[A";
     pub const RIGHT: &str = "\x1b[C";
     pub const LEFT: &str = "\x1b[D";
     pub const HOME: &str = "\x1b[H";

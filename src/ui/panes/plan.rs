@@ -152,6 +152,7 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
     // What the plan file says is plain; what follows from it is dim, and what was assumed for it stands in parentheses.
     let origin = editor.origin(field);
     let style = match origin {
+        _ if editor.faults().iter().any(|fault| fault.key == field.key()) => theme.danger(),
         _ if editor.lacking().is_some_and(|(lacking, _)| lacking == field) => theme.warning(),
         FieldOrigin::Plan => theme.text(),
         FieldOrigin::Derived(_) | FieldOrigin::Assumed => theme.dim(),
@@ -183,8 +184,16 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
 /// What the neighbouring values of the selected field would do, or what is wrong with the plan.
 fn notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
     let theme = &look.theme;
-    if let Some(fault) = state.plans.editor.faults().first() {
-        let words = printable(&fault.to_string());
+    // The selected field's own fault before others.
+    let faults = state.plans.editor.faults();
+    let selected = state.plans.form.field(&state.plans.editor).map(Field::key);
+    let own = faults.iter().find(|fault| Some(fault.key.as_str()) == selected);
+    if let Some(fault) = own.or_else(|| faults.first()) {
+        let more = match faults.len() {
+            1 => String::new(),
+            several => format!(" (and {} more)", several - 1),
+        };
+        let words = printable(&format!("{fault}{more}"));
         return wrapped(&words, width, 7).into_iter().map(|line| Line::styled(line, theme.danger())).collect();
     }
     if state.views.focus != Pane::Plan {

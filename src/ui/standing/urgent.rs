@@ -58,7 +58,10 @@ fn straggler(state: &State) -> Option<(String, usize)> {
 /// What the plan says that its GPU has no kernels or no link for, else what its figures leave out.
 fn lacking<'a>(plans: &Plans, width: usize, look: &Look) -> Vec<Span<'a>> {
     let compared = plans.compared();
-    let left_out = || Some(format!("not modelled: {}", compared.prediction()?.not_modelled().next()?));
+    let left_out = || {
+        let key = compared.prediction()?.not_modelled().next()?;
+        Some(format!("not modelled: {}", key.rsplit('.').next().unwrap_or(key)))
+    };
     let Some(lacks) = compared.lacking().map(|(_, lacks)| lacks).or_else(left_out) else { return Vec::new() };
     let text = fit(&format!("! {}", printable(&lacks)), width);
     vec![Span::styled(text, look.theme.warning())]
