@@ -18,6 +18,11 @@ fn spreads_by_itself(content: &str) -> bool {
     lines.into_iter().any(|line| spread(&line))
 }
 
+/// Whether each of several processes has the whole model on its own GPU: `if ddp: device_map = {"": local_rank}`.
+fn by_rank(content: &str) -> bool {
+    content.replace('\'', "\"").replace(' ', "").contains("device_map={\"\":")
+}
+
 /// The same of a script of which nobody says how it starts: it may be by a launcher, whose every process holds the whole
 /// model.
 pub fn spread_alone(imported: &mut ImportedPlan, path: &str, content: &str, context: &ImportContext) {
@@ -45,7 +50,7 @@ pub fn spread(imported: &mut ImportedPlan, path: &str, content: &str, context: &
             imported.miss(keys::cluster::num_gpus, "device_map spreads the layers over all GPUs in sight, and none is");
         } else if alone && imported.tool != "unsloth" {
             data_parallel(imported, context);
-        } else if spreads && context.world.total.as_ref().is_some_and(|total| total.value > 1) {
+        } else if spreads && !by_rank(content) && context.world.total.as_ref().is_some_and(|total| total.value > 1) {
             not_modelled(
                 imported,
                 &format!("{path}: device_map=\"auto\" under several processes, which accelerate refuses"),
