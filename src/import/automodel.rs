@@ -8,7 +8,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
-use super::{adapters, model};
+use super::{adapters, fused_adam, model};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -65,11 +65,17 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     // `--step_scheduler.local_batch_size 4` goes over the file.
     settings.adopt_all(&read.options, |name| name.contains('.').then(|| name.to_owned()));
     if let Some(found) = read.options.whole("nproc_per_node") {
-        let nodes = read.options.whole("nnodes").map_or(1, |found| found.value);
-        imported
-            .set(keys::cluster::num_gpus, found.value.checked_mul(nodes).map(|all| Setting::new(all, found.origin)));
+        // `ci.nodes`: on how many nodes its makers start a recipe (`tests/ci_tests/utils/generate_ci_tests.py`).
+        let nodes = read.options.whole("nnodes").or_else(|| settings.whole("ci.nodes").filter(|nodes| nodes.value > 0));
+        let all = nodes.as_ref().map_or(Some(found.value), |nodes| found.value.checked_mul(nodes.value));
+        imported.set(keys::cluster::num_gpus, all.map(|all| Setting::new(all, found.origin.clone())));
+        imported.set(keys::cluster::nodes, nodes);
     }
     set(&mut imported, settings, context);
+    for (name, _) in read.options.iter().filter(|(name, _)| name.contains('.') || matches!(*name, "config" | "c")) {
+        read.options.accept(name);
+    }
+    account_for(&mut imported, &read.options);
     imported
 }
 
@@ -98,6 +104,10 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         Some(found) if found.value.contains("flashoptim") => {
             not_modelled(imported, &format!("{}: {}: its states", found.origin, found.value));
             imported.miss(keys::training::optimizer, format!("`{}` has no word in a plan", found.value));
+        }
+        Some(found) if fused_adam::is_meant(&found.value) => {
+            common::set_optimizer(imported, Some(found));
+            fused_adam::set(imported, settings, "optimizer");
         }
         target => common::set_optimizer(imported, target),
     }
@@ -190,6 +200,14 @@ fn pipeline(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCo
     let piped = imported.whole(keys::distribution::pipeline_parallel).is_some_and(|stages| stages > 1);
     settings.accept(SIZE);
     settings.accept(SCHEDULE);
+    // What stages hand on is in the type that all compute in.
+    const HANDED_ON: &str = "distributed.pipeline.dtype";
+    if settings
+        .text(HANDED_ON)
+        .is_some_and(|found| matches!(found.value.as_str(), "bf16" | "bfloat16" | "torch.bfloat16"))
+    {
+        settings.accept(HANDED_ON);
+    }
     if !piped {
         return;
     }

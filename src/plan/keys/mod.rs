@@ -133,7 +133,7 @@ section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     fp8_recipe: word(Fp8Recipe), "how FP8 scales are kept";
     fp8_param_gather: flag(), "parameters are gathered in FP8";
     optimizer_state_dtype: word(Dtype), "type of the optimizer states";
-    master_dtype: word(MasterDtype), "type of the masters, where Megatron's precision-aware optimizer has them";
+    master_dtype: word(MasterDtype), "type of the masters that Transformer Engine's FusedAdam keeps (Megatron's precision-aware optimizer, or under FSDP2)";
     gradient_accumulation_fusion: flag(), "the matrix multiplication adds weight gradients into the main gradients";
     attention_softmax_fp32: flag(), "softmax of attention in fp32";
     defer_embedding_wgrad: flag(), "the output layer's weight gradient waits for the pipeline to drain";
