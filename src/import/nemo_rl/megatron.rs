@@ -97,8 +97,9 @@ pub(super) fn set(imported: &mut ImportedPlan, settings: &Settings) {
     }
 }
 
-/// How tokens reach the ranks of their experts.
+/// How tokens reach the ranks of their experts, and whether those multiply in one kernel (`nemo_rl/models/megatron/setup.py`).
 fn dispatcher(imported: &mut ImportedPlan, settings: &Settings) {
+    imported.set(keys::training::moe_grouped_gemm, settings.flag("policy.megatron_cfg.moe_grouped_gemm"));
     const DISPATCHER: &str = "policy.megatron_cfg.moe_token_dispatcher_type";
     let several = imported.whole(keys::distribution::expert_parallel).is_some_and(|degree| degree > 1);
     let word = settings.text(DISPATCHER).and_then(|found| {
