@@ -106,6 +106,7 @@ mod script_head;
 mod script_keywords;
 mod script_loading;
 mod script_modules;
+mod script_upcasts;
 mod script_vocabulary;
 mod settings;
 mod shell;
