@@ -155,11 +155,12 @@ fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &I
 }
 
 /// What an engine with GPUs of its own leaves of a cluster to the policy: the others of one node, or the other nodes; none
-/// where reward models or teachers take some as well (`nemo_rl/algorithms/grpo.py`, `setup`).
+/// where reward models, teachers or environments take some as well (`nemo_rl/algorithms/grpo.py`, `setup`).
 fn beside_an_engine(settings: &Settings, world: &World) -> Option<World> {
     let other = |(name, found): (&str, &Setting<Value>)| {
-        let apart = name.contains("reward_model") || name.contains("teacher");
-        apart && name.ends_with("enabled") && found.value == true
+        name.contains("reward_model.resources")
+            || name.ends_with("num_gpu_nodes")
+            || name.contains("teacher") && name.ends_with("enabled") && found.value == true
     };
     if !settings.iter().any(|(name, _)| name.starts_with("grpo.")) || settings.iter().any(other) {
         return None;
