@@ -13,6 +13,7 @@ mod areal;
 mod arguments;
 mod automodel;
 mod axolotl;
+mod axolotl_kernels;
 mod bridge;
 mod build_nanogpt;
 mod chatlearn;

@@ -340,5 +340,6 @@ fn fused_adam_keeps_remainders_over_shards_of_fsdp2() {
     let share = (2 * layer + 2 * 32_000 * 1024 + 1024) / 8;
     assert_eq!(masters(""), 4 * share);
     assert_eq!(masters(", master_dtype: fp32"), 4 * share);
-    assert_eq!(masters(", master_dtype: int16"), 2 * share);
+    // A rank's 128 elements of each of five norms take the allocator's 512 bytes in place of 256.
+    assert_eq!(masters(", master_dtype: int16"), 2 * share + 5 * 256);
 }

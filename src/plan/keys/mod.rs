@@ -184,6 +184,7 @@ section!(LORA, lora, LoraPart, "training.lora", "adapters; base weights frozen",
     base_bits: choice(&[4, 8]), "base weights quantised to so many bits (QLoRA)";
     double_quant: flag(), "the quantisation's scales are quantised too";
     dtype: word(Dtype), "type of the adapters' weights; default the framework's";
+    kernels: texts(), "layers that axolotl's kernels run with their adapters at once: mlp, qkv, o";
 });
 
 section!(HARDWARE, hardware, HardwarePart, "hardware", "one GPU", {
