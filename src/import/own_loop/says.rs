@@ -87,7 +87,7 @@ pub fn optimizer(text: &str, reader: &ScriptReader, fused: &dyn Fn(&str) -> bool
     }
     let [(class, word)] = made.as_slice() else { return None };
     Some(match *class {
-        "AdamW" if is_of_transformers(text, class) => "adamw_hf",
+        "AdamW" if is_of_transformers(text, class) && !text.contains("optim.AdamW(") => "adamw_hf",
         "AdamW" if calls(text, class).iter().flatten().any(|part| fused(part)) => "adamw_torch_fused",
         _ => word,
     })
