@@ -18,13 +18,13 @@ pub fn apply(imported: &mut ImportedPlan, reader: &ScriptReader, settings: &Sett
         return;
     }
     match raised(reader.content()) {
-        Some(Raised::All) => {
+        Some(RaisedWeights::All) => {
             let word = ["bf16", "fp16"].into_iter().find(|half| settings.is(half));
             let word = word.map_or_else(|| "fp32".to_owned(), |half| format!("{half}-mixed"));
             let origin = Origin::Program(format!("{}: all weights are raised to fp32", reader.name()));
             imported.say(keys::training::precision, word, origin);
         }
-        Some(Raised::Adapters) if imported.get(keys::lora::rank).is_some() => {
+        Some(RaisedWeights::Adapters) if imported.get(keys::lora::rank).is_some() => {
             let origin = Origin::Program(format!("{}: what trains is raised to fp32", reader.name()));
             imported.say(keys::lora::dtype, "fp32", origin);
         }
@@ -34,13 +34,13 @@ pub fn apply(imported: &mut ImportedPlan, reader: &ScriptReader, settings: &Sett
 
 /// What a script raises to fp32.
 #[derive(Debug, PartialEq, Eq)]
-enum Raised {
+enum RaisedWeights {
     All,
     Adapters,
 }
 
 /// Whether a loop raises what trains, before or after the script makes adapters.
-fn raised(text: &str) -> Option<Raised> {
+fn raised(text: &str) -> Option<RaisedWeights> {
     let raises = |line: &str| {
         let value = line.split_once(".data = ").map_or("", |(_, value)| value);
         value.contains(".data.to(torch.float32)") || value.contains(".data.float()")
@@ -50,12 +50,12 @@ fn raised(text: &str) -> Option<Raised> {
     let lines: Vec<&str> = code(text).filter(|line| !line.is_empty()).collect();
     let at = lines.windows(2).position(|pair| matches!(pair, [first, second] if over_all(first) && raises(second)))?;
     let made = |line: &&str| line.contains("get_peft_model(") || line.contains("PeftModel.from_pretrained(");
-    Some(if lines.iter().take(at).any(made) { Raised::Adapters } else { Raised::All })
+    Some(if lines.iter().take(at).any(made) { RaisedWeights::Adapters } else { RaisedWeights::All })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Raised, raised};
+    use super::{RaisedWeights, raised};
 
     /// MedicalGPT's `dpo_training.py` has TRL's trainer make adapters; its `supervised_finetuning.py` makes them before.
     #[test]
@@ -63,9 +63,9 @@ mod tests {
         let raise = "for param in filter(lambda p: p.requires_grad, model.parameters()):\n    \
                      param.data = param.data.to(torch.float32)\n";
         let before = format!("model = load()\n{raise}trainer = DPOTrainer(model, peft_config=peft_config)\n");
-        assert_eq!(raised(&before), Some(Raised::All));
+        assert_eq!(raised(&before), Some(RaisedWeights::All));
         let after = format!("model = get_peft_model(model, peft_config)\n{raise}");
-        assert_eq!(raised(&after), Some(Raised::Adapters));
+        assert_eq!(raised(&after), Some(RaisedWeights::Adapters));
         assert_eq!(raised("model = load()\n"), None);
     }
 }
