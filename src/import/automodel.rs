@@ -4,11 +4,12 @@
 use super::arguments;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
+use super::launch::World;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
-use super::{adapters, model};
+use super::{adapters, fused_adam, model};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -65,11 +66,22 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     // `--step_scheduler.local_batch_size 4` goes over the file.
     settings.adopt_all(&read.options, |name| name.contains('.').then(|| name.to_owned()));
     if let Some(found) = read.options.whole("nproc_per_node") {
-        let nodes = read.options.whole("nnodes").map_or(1, |found| found.value);
-        imported
-            .set(keys::cluster::num_gpus, found.value.checked_mul(nodes).map(|all| Setting::new(all, found.origin)));
+        // `ci.nodes`: on how many nodes its makers start a recipe (`tests/ci_tests/utils/generate_ci_tests.py`).
+        let nodes = read.options.whole("nnodes").or_else(|| settings.whole("ci.nodes").filter(|nodes| nodes.value > 0));
+        match nodes {
+            Some(nodes) => {
+                let world = World { total: None, nodes: Some(nodes), per_node: Some(found) }.completed();
+                imported.set(keys::cluster::num_gpus, world.total);
+                imported.set(keys::cluster::nodes, world.nodes);
+            }
+            None => imported.set(keys::cluster::num_gpus, Some(found)),
+        }
     }
     set(&mut imported, settings, context);
+    for (name, _) in read.options.iter().filter(|(name, _)| name.contains('.') || matches!(*name, "config" | "c")) {
+        read.options.accept(name);
+    }
+    account_for(&mut imported, &read.options);
     imported
 }
 
@@ -98,6 +110,10 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         Some(found) if found.value.contains("flashoptim") => {
             not_modelled(imported, &format!("{}: {}: its states", found.origin, found.value));
             imported.miss(keys::training::optimizer, format!("`{}` has no word in a plan", found.value));
+        }
+        Some(found) if fused_adam::is_meant(&found.value) => {
+            common::set_optimizer(imported, Some(found));
+            fused_adam::set(imported, settings, "optimizer");
         }
         target => common::set_optimizer(imported, target),
     }
@@ -190,11 +206,20 @@ fn pipeline(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCo
     let piped = imported.whole(keys::distribution::pipeline_parallel).is_some_and(|stages| stages > 1);
     settings.accept(SIZE);
     settings.accept(SCHEDULE);
+    // What stages hand on is in the type that all compute in.
+    const HANDED_ON: &str = "distributed.pipeline.dtype";
+    if settings
+        .text(HANDED_ON)
+        .is_some_and(|found| matches!(found.value.as_str(), "bf16" | "bfloat16" | "torch.bfloat16"))
+    {
+        settings.accept(HANDED_ON);
+    }
     if !piped {
         return;
     }
     let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
     let size = settings.whole(SIZE).unwrap_or_else(|| Setting::new(1, default("pp_microbatch_size 1")));
+    one_by_one(imported, settings, size.value);
     imported.set(keys::training::micro_batch_size, Some(size));
     let schedule =
         settings.text(SCHEDULE).unwrap_or_else(|| Setting::new("1f1b".to_owned(), default("pp_schedule 1f1b")));
@@ -206,6 +231,29 @@ fn pipeline(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCo
             interleaved(imported, settings, context);
         }
         _ => not_modelled(imported, &format!("{}: the schedule {}", schedule.origin, schedule.value)),
+    }
+}
+
+/// Each local batch goes through the pipeline by itself, and the next one waits until it has come back
+/// (`recipes/llm/train_ft.py`, `_forward_backward_step`).
+fn one_by_one(imported: &mut ImportedPlan, settings: &Settings, micro: u64) {
+    let (Some(local), Some(whole)) =
+        (settings.whole("step_scheduler.local_batch_size"), imported.whole(keys::model::batch_size))
+    else {
+        return;
+    };
+    let degree = |key| imported.whole(key).unwrap_or(1).max(1);
+    let split = degree(keys::distribution::tensor_parallel)
+        .saturating_mul(degree(keys::distribution::pipeline_parallel))
+        .saturating_mul(degree(keys::distribution::context_parallel));
+    let replicas = imported.whole(keys::cluster::num_gpus).map_or(1, |gpus| (gpus / split).max(1));
+    if whole > local.value.saturating_mul(replicas) {
+        let said = format!(
+            "{}: each {} micro batches go through the pipeline by themselves",
+            local.origin,
+            local.value / micro.max(1)
+        );
+        not_modelled(imported, &said);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::accelerate;
 use super::adapters;
 use super::arguments;
+use super::axolotl_kernels;
 use super::common::ImportContext;
 use super::deepspeed;
 use super::imported::ImportedPlan;
@@ -251,38 +252,8 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContex
     adapters::set_targets(imported, linear.or(named));
     imported
         .set(keys::lora::dropout, settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value)));
-    fused_adapters(imported, settings, context);
+    axolotl_kernels::set(imported, settings, context);
     adapters::take_saved(imported, settings.texts("lora_modules_to_save"));
-}
-
-/// Its own kernels for adapters, which are on where nobody says a word of them (`utils/schemas/config.py`,
-/// `check_auto_enable_lora_kernels`) and save less than peft's layers (`kernels/lora.py`).
-fn fused_adapters(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    const NAMES: [&str; 4] = ["lora_mlp_kernel", "lora_qkv_kernel", "lora_o_kernel", "lora_embedding_kernel"];
-    let on: Vec<&str> = NAMES.iter().copied().filter(|name| settings.is(name)).collect();
-    let told = NAMES.iter().any(|name| settings.holds(name));
-    NAMES.iter().for_each(|name| settings.accept(name));
-    let is_kind = |kind: &str| settings.text("adapter").is_some_and(|found| found.value == kind);
-    let eight = is_kind("lora") && settings.is("load_in_8bit");
-    let first_fsdp =
-        settings.holds("fsdp_config") && settings.whole("fsdp_version").is_none_or(|found| found.value != 2);
-    // They came with 0.7, which asks for peft 0.14.
-    let before = versions::of(&context.run.versions, "peft").and_then(|range| range.is_within((0, 0), (0, 14)));
-    let stays_off = before == Some(true)
-        || settings.text("rl").is_some()
-        || eight
-        || is_kind("dora")
-        || settings.is("trust_remote_code")
-        || first_fsdp;
-    if !on.is_empty() {
-        let kernels = on.join(", ");
-        not_modelled(imported, &format!("{kernels}: axolotl's own kernels for adapters keep less than peft's layers"));
-    } else if !told && !stays_off {
-        not_modelled(
-            imported,
-            "axolotl switches its kernels for adapters on by itself, which keep less than peft's layers",
-        );
-    }
 }
 
 /// `adapter: lora` with `load_in_4bit`: up to 0.12 transformers' loader gets the word and quantises once, since 0.13 nobody

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::ProcessView;
 use super::imported::ImportedPlan;
+use super::jobs;
 use super::kubernetes;
 use super::launch::{Launcher, Program, World};
 use super::origin::{Origin, Setting};
@@ -142,7 +143,7 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
         };
         imported.miss(keys::cluster::num_gpus, why);
     }
-    let product = context.variable(kubernetes::PRODUCT);
+    let product = context.variable(kubernetes::PRODUCT).or_else(|| context.variable(jobs::ACCELERATORS));
     let product = product.and_then(|found| found.and_then(|name| Some(context.catalog.gpu(&name)?.name.clone())));
     match context.run.gpus.first() {
         None if product.is_some() => imported.fill(keys::hardware::gpu_type, product),

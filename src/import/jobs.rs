@@ -87,6 +87,9 @@ fn mosaic(settings: &Settings) -> Option<JobScript> {
     Some(job)
 }
 
+/// What a task of SkyPilot calls its GPUs.
+pub const ACCELERATORS: &str = "resources.accelerators";
+
 fn skypilot(settings: &Settings, script: String) -> JobScript {
     let mut job = JobScript { script, ..JobScript::default() };
     for (name, found) in settings.iter() {
@@ -100,17 +103,34 @@ fn skypilot(settings: &Settings, script: String) -> JobScript {
     job.variables.insert("SKYPILOT_NODE_RANK".to_owned(), "0".to_owned());
     // `A100-80GB:8`, or `{A100: 8}`.
     let gpus = settings
-        .text("resources.accelerators")
+        .text(ACCELERATORS)
         .map(|found| found.value)
         .map(|word| word.rsplit_once(':').map_or_else(|| "1".to_owned(), |(_, count)| count.trim().to_owned()))
         .or_else(|| {
-            let below = settings.below("resources.accelerators");
+            let below = settings.below(ACCELERATORS);
             below.iter().next().and_then(|(_, found)| text(&found.value))
         });
     if let Some(gpus) = gpus {
         job.variables.insert("SKYPILOT_NUM_GPUS_PER_NODE".to_owned(), gpus);
     }
+    if let Some(name) = skypilots_gpu(settings) {
+        job.variables.insert(ACCELERATORS.to_owned(), name);
+    }
     job
+}
+
+/// The GPU that a task of SkyPilot asks for, where it is one: `A100` has 40 GB there, and one with 80 another name
+/// (`sky show-gpus`).
+fn skypilots_gpu(settings: &Settings) -> Option<String> {
+    let name = match settings.text(ACCELERATORS) {
+        Some(found) => found.value.split(':').next().unwrap_or_default().trim().to_owned(),
+        None => {
+            let below = settings.below(ACCELERATORS);
+            let mut names = below.iter().map(|(name, _)| name.to_owned());
+            names.next().filter(|_| names.next().is_none())?
+        }
+    };
+    Some(if name.eq_ignore_ascii_case("A100") { "A100 40GB".to_owned() } else { name })
 }
 
 /// What Slurm sets for a script by its `#SBATCH` lines.

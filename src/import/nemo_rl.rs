@@ -3,6 +3,8 @@
 
 mod megatron;
 
+use serde_json::Value;
+
 use super::arguments;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
@@ -130,13 +132,14 @@ fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &I
     }
     .completed();
     let apart = settings.flag("policy.generation.colocated.enabled").is_some_and(|found| !found.value);
-    if apart {
-        imported
-            .miss(keys::cluster::num_gpus, "some of cluster's GPUs generate: policy.generation.colocated.resources");
-    } else {
+    let world = if apart { beside_an_engine(settings, &world) } else { Some(world) };
+    if let Some(world) = world {
         imported.set(keys::cluster::num_gpus, world.total);
         imported.set(keys::cluster::nodes, world.nodes);
         imported.set(keys::cluster::gpus_per_node, world.per_node);
+    } else {
+        imported
+            .miss(keys::cluster::num_gpus, "some of cluster's GPUs generate: policy.generation.colocated.resources");
     }
     method(imported, settings, named);
     let beside =
@@ -149,6 +152,28 @@ fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &I
     // Prompts that are longer are dropped, or cut to it (`nemo_rl/data/processors.py`).
     settings.accept("data.max_input_seq_length");
     account_for(imported, settings);
+}
+
+/// What an engine with GPUs of its own leaves of a cluster to the policy: the others of one node, or the other nodes; none
+/// where reward models, teachers or environments take some as well (`nemo_rl/algorithms/grpo.py`, `setup`).
+fn beside_an_engine(settings: &Settings, world: &World) -> Option<World> {
+    let other = |(name, found): (&str, &Setting<Value>)| {
+        name.contains("reward_model.resources")
+            || name.ends_with("num_gpu_nodes")
+            || name.contains("teacher") && name.ends_with("enabled") && found.value == true
+    };
+    if !settings.iter().any(|(name, _)| name.starts_with("grpo.")) || settings.iter().any(other) {
+        return None;
+    }
+    let resource = |name: &str| settings.whole(&format!("policy.generation.colocated.resources.{name}"));
+    let (nodes, per_node) = (world.nodes.as_ref()?.value, world.per_node.as_ref()?.value);
+    let (taken, all) =
+        if nodes == 1 { (resource("gpus_per_node")?, per_node) } else { (resource("num_nodes")?, nodes) };
+    let left = all.checked_sub(taken.value).filter(|left| *left > 0)?;
+    let left = Setting::new(left, Origin::Derived(format!("{all} - {} that generate ({})", taken.value, taken.origin)));
+    let (nodes, per_node) =
+        if nodes == 1 { (world.nodes.clone(), Some(left)) } else { (Some(left), world.per_node.clone()) };
+    Some(World { total: None, nodes, per_node }.completed())
 }
 
 /// Packs are filled up to a multiple of so many tokens, and are put in some order.

@@ -53,7 +53,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, of: impl Fn(&str) -
 }
 
 /// `torch.bfloat16` and `bfloat16` are `bf16`.
-fn short(word: &str) -> &'static str {
+pub fn short(word: &str) -> &'static str {
     match word.rsplit('.').next().unwrap_or_default() {
         "bf16" | "bfloat16" => "bf16",
         "fp16" | "float16" | "half" => "fp16",

@@ -8,6 +8,8 @@ use super::rows::not_modelled;
 use super::script_adapters;
 use super::script_effects;
 use super::script_keywords;
+use super::script_upcasts;
+use super::script_vocabulary;
 use super::settings::Settings;
 use crate::plan::keys;
 
@@ -46,8 +48,10 @@ pub fn reconcile(imported: &mut ImportedPlan, reader: &ScriptReader, own: Option
     let path = reader.name();
     let (text, own) = (own.unwrap_or_else(|| reader.content()), own.is_some());
     script_adapters::prepare(imported, reader, settings);
+    script_upcasts::apply(imported, reader, settings);
     script_effects::say(imported, reader);
     script_keywords::say(imported, reader);
+    script_vocabulary::say(imported, reader, text);
     // `Accelerator(mixed_precision="no")` says that it casts nothing (accelerate, `accelerator.py`).
     let mixed = reader.calls(&["Accelerator"]).text("mixed_precision");
     let told = usize::from(mixed.is_some_and(|found| found.value == "no"));

@@ -174,6 +174,13 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say(keys::training::optimizer, "adamw-fused", default("megatron's adam"));
     let flash = settings.flag("trainer.flash_attn").filter(|found| found.value);
     imported.set(keys::training::attention, flash.map(|found| found.map(|_| "flash")));
+    imported.set(keys::training::moe_grouped_gemm, settings.flag(&format!("{MEGATRON}.moe_grouped_gemm")));
+    // One that is neither is DeepEP's, or HybridEP's.
+    let dispatcher = settings.text(&format!("{MEGATRON}.moe_token_dispatcher_type"));
+    let dispatcher = dispatcher.filter(|found| matches!(found.value.as_str(), "allgather" | "alltoall"));
+    if imported.whole(keys::distribution::expert_parallel).is_some_and(|degree| degree > 1) {
+        imported.set(keys::distribution::moe_dispatcher, dispatcher);
+    }
     let section = format!("{MEGATRON}.transformer_config_kwargs");
     let full = || Setting::new("full".to_owned(), default("transformer_config_kwargs.recompute_granularity full"));
     let told = settings.holds(&format!("{section}.recompute_granularity"));

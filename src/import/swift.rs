@@ -219,7 +219,7 @@ fn trained(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     named(imported, settings, context);
     let mut arguments = settings.clone();
     let full = settings.text("tuner_type").is_some_and(|found| found.value == "full");
-    low_rank(imported, settings);
+    low_rank(imported, settings, context);
     // Computes in the type that it stores: `--torch_dtype`.
     if let Some(found) = settings.text("torch_dtype") {
         let flags: &[(&str, bool)] = match found.value.as_str() {
@@ -294,7 +294,7 @@ fn bundled(arguments: &mut Settings, settings: &Settings) {
     }
 }
 
-fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
+fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let Some(kind) = settings.text("tuner_type") else { return };
     match kind.value.as_str() {
         "full" => {}
@@ -322,6 +322,7 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
     let trains = settings.flag("freeze_vit").is_some_and(|found| !found.value);
     if let Some(tower) = imported.tower.as_mut() {
         (tower.frozen, tower.trained) = (!trains, trains);
+        vision::limit_images(tower, settings.whole("max_pixels"), context);
     }
     for name in ["freeze_vit", "freeze_aligner", "freeze_llm", "freeze_parameters", "freeze_parameters_ratio"] {
         let Some(found) = settings.get(name) else { continue };
@@ -346,7 +347,7 @@ fn core(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContex
     if !settings.is_set("hidden_dropout") {
         imported.drop(keys::training::dropout);
     }
-    low_rank(imported, settings);
+    low_rank(imported, settings, context);
     let none = settings.text("recompute_granularity").filter(|found| found.value == "none");
     imported.set(keys::training::activation_checkpointing, none);
 }

@@ -361,6 +361,16 @@ fn set_whole(imported: &mut ImportedPlan, tower: &Tower, whole: &WholeModel) {
     imported.note("one image a sample is taken: more of them, or tiles, hold and take more");
 }
 
+/// The largest image of ms-swift, by its argument for all models or by what Qwen's tools take: so many tokens, or the older
+/// number of pixels (`swift/model/models/qwen.py`, `compat_qwen_vl_utils`).
+pub fn limit_images(tower: &mut Tower, told: Option<Setting<u64>>, context: &ImportContext) {
+    let Some(grain) = tower.whole.as_ref().and_then(WholeModel::grain) else { return };
+    let whole = |name: &str| context.variable(name)?.and_then(|text| text.trim().parse::<u64>().ok());
+    let tokens = whole("IMAGE_MAX_TOKEN_NUM").and_then(|found| found.and_then(|many| many.checked_mul(grain * grain)));
+    let told = [told, tokens.or_else(|| whole("MAX_PIXELS"))].into_iter().flatten();
+    tower.pixels = told.min_by_key(|found| found.value);
+}
+
 /// Whether peft puts adapters into the tower by the names that are given, as it does where nobody keeps it out.
 fn peft_finds_it(imported: &ImportedPlan, tower: &Tower) -> bool {
     let named = imported.get(keys::lora::targets).is_some_and(|found| !found.value.to_string().contains("all"));

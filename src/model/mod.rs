@@ -91,6 +91,7 @@ impl Architecture {
             element: Element::F32,
             base_bits: None,
             restores_input_type: false,
+            kernels: Vec::new(),
         };
         let walk = self.of_one_token(profile, 1, Some(&adapters), |run| self.walk(run));
         let layers = walk.kinds.iter().map(|(_, tape)| tape);

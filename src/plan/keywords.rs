@@ -181,7 +181,7 @@ keywords! {
 }
 
 keywords! {
-    /// `training.master_dtype`: what Megatron's precision-aware optimizer keeps beside 16-bit weights.
+    /// `training.master_dtype`: what Transformer Engine's `FusedAdam` keeps beside 16-bit weights.
     MasterDtype {
         Fp32 = "fp32" | "float32" : "4 bytes",
         Bf16 = "bf16" | "bfloat16" : "2 bytes",

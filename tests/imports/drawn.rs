@@ -138,6 +138,8 @@ fn the_draws_are_broad_and_mostly_right() {
         "eightieth",
         "eightyfirst",
         "eightysecond",
+        "eightythird",
+        "eightyfourth",
         "scripts_first",
         "scripts_second",
     ];

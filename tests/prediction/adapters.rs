@@ -259,3 +259,32 @@ fn layers_gathered_one_by_one_take_the_host_long() {
     let more = waits("zero3") - waits("zero2");
     assert!((0.03..0.094).contains(&more), "{more}");
 }
+
+/// axolotl's functions for adapters with their layers (`kernels/lora.py`): `LoRA_MLP` saves its input, `gate` and `up`, whatever
+/// it multiplies between them; each of the three functions saves its input after dropout, and PyTorch a byte of mask for each value.
+/// Two layers over 2 x 128 tokens in bf16.
+#[test]
+fn axolotls_kernels_save_inputs_gates_and_what_dropout_makes() {
+    let (layers, tokens, hidden) = (2, 2 * 128, 256_u64);
+    let saved = |inner: u64, dropout: &str| {
+        let text = format!(
+            "model: {{type: transformer, batch_size: 2, sequence_length: 128, architecture: {{hidden_size: {hidden}, num_layers: {layers},
+             num_attention_heads: 4, intermediate_size: {inner}, vocab_size: 1000, activation: swiglu, norm: rmsnorm,
+             linear_bias: false, position: rope, tie_embeddings: false}}}}\n\
+             training: {{precision: bf16, attention: flash, loss: fused, lora: {{rank: 8, targets: [all-linear], dtype: bf16,
+             kernels: [mlp, qkv, o]{dropout}}}}}\n"
+        );
+        let plan = Document::parse(&text).and_then(|document| document.plan()).unwrap();
+        predict::of(&plan, catalog()).unwrap().largest().activations_end_of_forward.0
+    };
+    assert_eq!(saved(1024, "") - saved(512, ""), layers * 2 * tokens * 512 * 2);
+    // What the frozen embedding gives needs no gradient: the first function's dropout keeps no mask.
+    assert_eq!(saved(512, ", dropout: 0.1") - saved(512, ""), (layers * 3 * (2 + 1) - 1) * tokens * hidden);
+}
+
+/// A function is named by what it runs; of a model that has none of its layers it is left out, and another name is a fault.
+#[test]
+fn axolotls_kernels_go_by_their_names() {
+    let faults = trained("preset: llama-3.2-1b", ", kernels: [mlp, embed]").unwrap_err();
+    assert!(faults[0].contains("`embed` is none; known: mlp, qkv, o"), "{faults:?}");
+}

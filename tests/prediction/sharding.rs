@@ -319,3 +319,27 @@ fn a_precision_aware_optimizer_keeps_narrow_masters_and_steps_on_copies() {
     assert_eq!(term(&run(", gradient_dtype: bf16"), Phase::Optimizer, "optimizer temporaries"), 4 * share);
     assert_eq!(held(", gradient_dtype: bf16, master_dtype: int16", "optimizer temporaries"), 0);
 }
+
+/// Transformer Engine's FusedAdam over FSDP2's shards (NeMo-Automodel, `components/optim/optimizer.py`): the 16 bits that
+/// bf16 weights lack in the place of fp32 masters. Two layers of 4 x 1024 x 1024 + 3 x 1024 x 2816 + 2 x 1024 parameters,
+/// two matrices of 32 000 x 1024 and a norm on 8 ranks.
+#[test]
+fn fused_adam_keeps_remainders_over_shards_of_fsdp2() {
+    let masters = |types: &str| {
+        let prediction = predicted(&format!(
+            "{{model: {{framework: pytorch, type: transformer, sequence_length: 64, architecture: {{hidden_size: 1024,
+             num_layers: 2, num_attention_heads: 16, intermediate_size: 2816, vocab_size: 32000, activation: swiglu,
+             norm: rmsnorm, linear_bias: false, tie_embeddings: false, position: rope}}}},
+             training: {{micro_batch_size: 1, precision: bf16-fp32-master, gradient_dtype: bf16, optimizer: adamw-fused{types}}},
+             cluster: {{num_gpus: 8}}, distribution: {{sharding: zero3, engine: fsdp2}}}}"
+        ));
+        let terms = &prediction.largest().terms;
+        terms.iter().find(|term| term.name == "master weights").map_or(0, |term| term.bytes.0)
+    };
+    let layer = 4 * 1024 * 1024_u64 + 3 * 1024 * 2816 + 2 * 1024;
+    let share = (2 * layer + 2 * 32_000 * 1024 + 1024) / 8;
+    assert_eq!(masters(""), 4 * share);
+    assert_eq!(masters(", master_dtype: fp32"), 4 * share);
+    // A rank's 128 elements of each of five norms take the allocator's 512 bytes in place of 256.
+    assert_eq!(masters(", master_dtype: int16"), 2 * share + 5 * 256);
+}

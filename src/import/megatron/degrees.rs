@@ -69,6 +69,8 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
             keys::distribution::cp_comm,
             kind.or_else(|| Some(Setting::new("p2p".to_owned(), Job::default("--cp-comm-type p2p")))),
         );
+    } else {
+        settings.accept("cp_comm_type");
     }
 }
 

@@ -187,8 +187,10 @@ fn of_default_tokenizer(job: &Job) -> Option<Setting<u64>> {
 
 fn position(job: &Job) -> Option<Setting<&'static str>> {
     let given = job.settings.text("position_embedding_type")?;
-    let rope =
-        ["use_rotary_position_embeddings"].iter().find_map(|name| job.settings.flag(name)).filter(|found| found.value);
+    let rope = ["use_rotary_position_embeddings", "use_llama2_rotary_position_embeddings"]
+        .iter()
+        .find_map(|name| job.settings.flag(name))
+        .filter(|found| found.value);
     let word = |name: String| match name.as_str() {
         "rope" | "yarn" | "mrope" | "rotary" => "rope",
         "learned_absolute" => "learned",

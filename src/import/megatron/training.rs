@@ -51,6 +51,11 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
     }
     imported.set(keys::model::sequence_length, settings.first_whole(&["seq_length", "encoder_seq_length"]));
     imported.set(keys::model::decoder_sequence_length, settings.whole("decoder_seq_length"));
+    // Pai-Megatron-Patch's: samples are filled up to it (`megatron_patch/data/json_sft.py`).
+    let same = |length: u64| settings.whole("seq_length").is_some_and(|found| found.value == length);
+    if settings.whole("max_padding_length").is_some_and(|found| same(found.value)) {
+        settings.accept("max_padding_length");
+    }
     // Of old Megatron: the micro batch.
     imported.fill(keys::training::micro_batch_size, settings.whole("batch_size"));
     if imported.get(keys::training::micro_batch_size).is_some() && imported.get(keys::model::batch_size).is_none() {
@@ -65,6 +70,7 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
     precision(imported, job);
     optimizer(imported, job);
     attention(imported, job);
+    layer_scaling(imported, job);
     recomputation(imported, job);
     loss(imported, job);
     if let Some(dropout) = settings.number("hidden_dropout").filter(|found| found.value < 1.0) {
@@ -212,6 +218,23 @@ fn attention(imported: &mut ImportedPlan, job: &Job) {
         (None, None, None) => Setting::new("flash", Job::default("--attention-backend auto")),
     };
     imported.set(keys::training::attention, Some(word));
+}
+
+/// Scores divided by the layer's number keep their softmax in fp32 (`core/transformer/transformer_config.py`,
+/// `__post_init__`); Transformer Engine takes it by a variable alone (`core/extensions/transformer_engine.py`,
+/// `TEDotProductAttention`).
+fn layer_scaling(imported: &mut ImportedPlan, job: &Job) {
+    const VARIABLE: &str = "NVTE_APPLY_QK_LAYER_SCALING";
+    // Of an activation that the model has not.
+    if !job.is("swiglu") {
+        job.settings.accept("no_bias_swiglu_fusion");
+    }
+    let Some(found) = job.settings.on("apply_query_key_layer_scaling") else { return };
+    let engine = job.settings.text("transformer_impl").is_some_and(|found| found.value == "transformer_engine");
+    if engine && job.context.variable(VARIABLE).is_none_or(|found| found.value == "0") {
+        imported.note(format!("{}: Transformer Engine refuses it unless {VARIABLE} is 1", found.origin));
+    }
+    imported.set(keys::training::attention_softmax_fp32, Some(found));
 }
 
 fn recomputation(imported: &mut ImportedPlan, job: &Job) {

@@ -48,6 +48,7 @@ pub(super) fn set(imported: &mut ImportedPlan, settings: &Settings) {
     if settings.text("policy.precision").is_some_and(|found| !found.value.starts_with("bf")) {
         settings.refuse("policy.precision");
     }
+    in_fp8(imported, settings);
     match settings.text("policy.megatron_cfg.optimizer.optimizer").filter(|found| found.value != "adam") {
         Some(found) => common::set_optimizer(imported, Some(found)),
         None => {
@@ -97,8 +98,9 @@ pub(super) fn set(imported: &mut ImportedPlan, settings: &Settings) {
     }
 }
 
-/// How tokens reach the ranks of their experts.
+/// How tokens reach the ranks of their experts, and whether those multiply in one kernel (`nemo_rl/models/megatron/setup.py`).
 fn dispatcher(imported: &mut ImportedPlan, settings: &Settings) {
+    imported.set(keys::training::moe_grouped_gemm, settings.flag("policy.megatron_cfg.moe_grouped_gemm"));
     const DISPATCHER: &str = "policy.megatron_cfg.moe_token_dispatcher_type";
     let several = imported.whole(keys::distribution::expert_parallel).is_some_and(|degree| degree > 1);
     let word = settings.text(DISPATCHER).and_then(|found| {
@@ -115,6 +117,25 @@ fn dispatcher(imported: &mut ImportedPlan, settings: &Settings) {
         None if !several => settings.accept(DISPATCHER),
         None => {}
     }
+}
+
+/// Transformer Engine's FP8, in the format and by the recipe that are told; parameters that are kept in it are not counted so
+/// (`nemo_rl/models/megatron/setup.py`, `_apply_performance_config`).
+fn in_fp8(imported: &mut ImportedPlan, settings: &Settings) {
+    let of = |name: &str| format!("policy.megatron_cfg.fp8_cfg.{name}");
+    let Some(on) = settings.on(&of("enabled")) else { return };
+    let known = settings.text(&of("fp8")).is_some_and(|found| matches!(found.value.as_str(), "e4m3" | "hybrid"));
+    let recipe = settings.text(&of("fp8_recipe"));
+    let recipe = recipe.filter(|found| ["delayed", "tensorwise", "blockwise", "mxfp8"].contains(&found.value.as_str()));
+    if known && recipe.is_some() {
+        imported.say(keys::training::precision, "fp8-mixed", on.origin);
+        imported.set(keys::training::fp8_recipe, recipe);
+    }
+    let param = of("fp8_param");
+    if settings.is(&param) {
+        not_modelled(imported, &format!("{param}: parameters kept in FP8"));
+    }
+    settings.accept(&param);
 }
 
 /// What the optimizer's own section says that its name and its types have said.

@@ -2,6 +2,7 @@
 //! optimizer and the types that it loads. Read, never run.
 
 mod cuts;
+mod handed;
 mod processes;
 mod recognised;
 mod reductions;
@@ -26,6 +27,7 @@ use super::settings::{Settings, UNKNOWN};
 use crate::plan::keys;
 
 pub use cuts::{cuts_to_the_longest, truncated};
+use handed::ClientOptimizer;
 pub use processes::several as several_processes;
 use recognised::uses_trainer;
 pub use recognised::{hides, is_loop, loops, parses, starts, training_text, trains};
@@ -110,6 +112,8 @@ pub struct OwnLoop {
     given: Vec<(&'static str, Setting<u64>)>,
     /// The optimizer that it makes, by the Trainer's name for it.
     optimizer: Option<&'static str>,
+    /// The optimizer that it hands DeepSpeed.
+    client_optimizer: Option<ClientOptimizer>,
     /// It loads more models than one.
     loads_several: bool,
     /// Options that it inherits and never names.
@@ -132,6 +136,7 @@ impl OwnLoop {
             text,
             given: Vec::new(),
             optimizer: None,
+            client_optimizer: None,
             loads_several: false,
             silent: Vec::new(),
             eight_bits: None,
@@ -254,6 +259,7 @@ impl OwnLoop {
         self.given = given(&self.text, &reader, &origin);
         self.loads_several = several_models(&self.text, &reader);
         settings.over(found);
+        self.client_optimizer = ClientOptimizer::of(&reader, settings);
         if packed {
             settings.set("max_tokens", Value::Null, Origin::Program(format!("{}: of a whole batch", self.path)));
         }
@@ -271,6 +277,7 @@ impl OwnLoop {
             imported.set(key, Some(told.clone()));
         }
         under_deepspeed(imported);
+        self.takes_client_optimizer(imported);
         self.unfollowed(imported);
         if self.optimizer.is_none() {
             imported

@@ -86,14 +86,30 @@ pub fn optimizer(text: &str, reader: &ScriptReader, fused: &dyn Fn(&str) -> bool
         }
     }
     let [(class, word)] = made.as_slice() else { return None };
-    let library =
-        |line: &str| ["from transformers", "from pytorch_transformers"].iter().any(|from| line.starts_with(from));
-    let of_transformers = |line: &str| library(line) && line.contains("AdamW");
     Some(match *class {
-        "AdamW" if text.lines().any(of_transformers) => "adamw_hf",
+        "AdamW" if is_of_transformers(text, class) && !text.contains("optim.AdamW(") => "adamw_hf",
         "AdamW" if calls(text, class).iter().flatten().any(|part| fused(part)) => "adamw_torch_fused",
         _ => word,
     })
+}
+
+/// Whether a class is imported from transformers, in one line or in brackets.
+fn is_of_transformers(text: &str, class: &str) -> bool {
+    let starts =
+        |line: &str| ["from transformers", "from pytorch_transformers"].iter().any(|from| line.starts_with(from));
+    let mut lines = text.lines();
+    while let Some(first) = lines.by_ref().find(|line| starts(line)) {
+        let mut names = first.split_once(" import ").map_or("", |(_, names)| names).to_owned();
+        while names.contains('(') && !names.contains(')') {
+            let Some(next) = lines.next() else { break };
+            names.push(' ');
+            names.push_str(next);
+        }
+        if names.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|name| name == class) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Whether an argument of an optimizer asks for its fused kernel: `fused=True`, `fused=args.fused_optimizer`.

@@ -256,12 +256,13 @@ impl FollowedScript<'_> {
     /// What a class gives each of its objects, and the paths of the libraries' classes that it inherits from.
     pub(super) fn inherited(&mut self, class: &Rc<Class>) -> (BTreeMap<String, Known>, Vec<String>) {
         let (mut fields, mut paths) = (BTreeMap::new(), Vec::new());
-        if self.scopes.len() >= DEEPEST {
+        if self.scopes.len() >= DEEPEST || self.inheriting.contains(&Rc::as_ptr(class)) {
             return (fields, paths);
         }
+        self.inheriting.push(Rc::as_ptr(class));
         for base in &class.bases {
             match self.evaluate(base) {
-                Known::Class(base) if !Rc::ptr_eq(&base, class) => {
+                Known::Class(base) => {
                     let (above, further) = self.inherited(&base);
                     fields.extend(above);
                     paths.extend(further);
@@ -271,6 +272,7 @@ impl FollowedScript<'_> {
                 _ => {}
             }
         }
+        self.inheriting.pop();
         let scope = self.store.add(Collection::Names(Names::default()));
         self.scopes.push(scope);
         for statement in &class.body {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::statements::StatementEnd;
 use super::store::{Collection, Names, ScriptState};
-use super::syntax::{Expression, Function, PythonStatement};
+use super::syntax::{Class, Expression, Function, PythonStatement};
 use super::value::{ArgumentSource, Known};
 use crate::Files;
 use crate::settings::Settings;
@@ -73,6 +73,8 @@ pub struct FollowedScript<'a> {
     pub(super) returned: Vec<Option<Known>>,
     /// The functions themselves.
     pub(super) running: Vec<*const Function>,
+    /// The classes whose bases are being looked up: a base's name may since have become a class that inherits from them.
+    pub(super) inheriting: Vec<*const Class>,
     /// What the scopes that are done gave a name: open where two differ.
     given_names: BTreeMap<String, Known>,
     /// Whether its end was not reached: a call that was not seen may be made all the same.
@@ -129,6 +131,7 @@ impl<'a> FollowedScript<'a> {
             frozen: Vec::new(),
             returned: Vec::new(),
             running: Vec::new(),
+            inheriting: Vec::new(),
             incomplete: false,
             done: false,
             given_names: BTreeMap::new(),

@@ -25,6 +25,8 @@ struct OpenCondition {
     turns: Option<Turns>,
     /// A loop that takes the arguments of the script one by one.
     taking: Option<Taking>,
+    /// It is a loop.
+    is_loop: bool,
 }
 
 /// A loop over arguments: its condition, how many there were when its present turn began, and where its body begins.
@@ -145,7 +147,14 @@ impl Branches {
             taking = known("#").map(|count| Taking { condition: header.to_owned(), count, start });
         }
         let reading = word == "for" || !arguments || taking.is_some();
-        self.open.push(OpenCondition { taken: true, reading, turns, taking, ..OpenCondition::default() });
+        self.open.push(OpenCondition {
+            taken: true,
+            reading,
+            turns,
+            taking,
+            is_loop: true,
+            ..OpenCondition::default()
+        });
     }
 
     /// Behind the last branch of a condition, or a turn of a loop.
@@ -192,6 +201,11 @@ impl Branches {
     /// Whether what stands here is read.
     fn follows(&self) -> bool {
         self.open.iter().all(|open| open.reading)
+    }
+
+    /// Whether what stands here is of a branch that is not taken; a loop over arguments may be by who starts the script.
+    pub fn pass_over(&self) -> bool {
+        !self.follows() && !self.open.iter().any(|open| open.is_loop)
     }
 
     fn fork(&mut self, script: &Script) -> Option<Fork> {

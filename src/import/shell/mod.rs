@@ -53,6 +53,8 @@ pub struct Script {
     piped: Option<String>,
     /// Where it has gone, from where it began.
     folder: String,
+    /// Variables that only branches which are not taken set: nothing.
+    passed_over: BTreeSet<String>,
     /// Variables that nobody has set, of the present command.
     unset: RefCell<Vec<String>>,
     /// Those that stood among the words of a variable and were left out there.
@@ -169,6 +171,8 @@ impl Script {
                     None => self.statement(&followed, around, depth),
                 }
                 self.written(before, statement, around);
+            } else if branches.pass_over() {
+                self.pass_over(&statement.text);
             }
             at = branches.back.take().unwrap_or(at);
         }

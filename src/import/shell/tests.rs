@@ -144,6 +144,20 @@ fn what_is_set_nowhere_is_kept_by_name() {
 }
 
 #[test]
+fn a_variable_of_a_branch_that_is_not_taken_is_nothing() {
+    let read = |size: &str| {
+        let text = format!(
+            "SIZE={size}\nif [ $SIZE = 32B ]; then\nGQA=\"--group-query-attention\"\nfi\ntorchrun x.py --bf16 $GQA\n"
+        );
+        read(&text, &|_| None).commands.last().unwrap().clone()
+    };
+    assert_eq!(read("32B").words, ["torchrun", "x.py", "--bf16", "--group-query-attention"]);
+    assert_eq!(read("7B").words, ["torchrun", "x.py", "--bf16"]);
+    // It is none that the environment may hold.
+    assert!(read("7B").unset.is_empty());
+}
+
+#[test]
 fn brackets_that_nothing_opened_are_letters() {
     for text in ["}", ")", "} x", "f() }", "{", "(", "function }", "${a}}"] {
         read(text, &|_| None);

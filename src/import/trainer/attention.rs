@@ -1,5 +1,7 @@
 //! Which attention the Trainer's model runs by its settings; `script_doubts` looks at the script itself.
 
+use serde_json::Value;
+
 use super::super::common::ImportContext;
 use super::super::imported::ImportedPlan;
 use super::super::origin::{Origin, Setting};
@@ -66,11 +68,16 @@ pub fn of_model(imported: &mut ImportedPlan, context: &ImportContext) {
     let usual = imported
         .get(keys::training::attention)
         .is_some_and(|found| found.value == "sdpa" && matches!(found.origin, Origin::Default { .. }));
-    let config = imported.get(keys::model::preset).and_then(|found| {
-        let preset = found.value.as_str()?;
-        Some((preset.to_owned(), context.catalog.model(preset)?.hf_config.get("model_type")?.as_str()?.to_owned()))
-    });
-    let Some((preset, kind)) = config.filter(|_| usual) else { return };
+    let preset =
+        imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or_default().to_owned();
+    let known = || Some(context.catalog.model(&preset)?.hf_config.get("model_type")?.as_str()?.to_owned());
+    let of_file = || {
+        let config = &imported.get(keys::model::hf_config)?.value;
+        let read = |path| serde_json::from_str::<Value>(&context.run.files.read(path).ok()?).ok();
+        let kind = |config: &Value| Some(config.get("model_type")?.as_str()?.to_owned());
+        config.as_str().map_or_else(|| kind(config), |path| kind(&read(path)?))
+    };
+    let Some(kind) = known().or_else(of_file).filter(|_| usual) else { return };
     let range = versions::of(&context.run.versions, "transformers");
     if ["gemma-2-2b", "gemma-2-9b", "gemma-2-27b"].contains(&preset.as_str()) {
         return of_gemma_2(imported, range);

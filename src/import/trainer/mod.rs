@@ -182,6 +182,7 @@ fn set_all(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     set(imported, settings, context, stored(settings));
     vision::of_causal_class(imported);
     vision::of_llava(imported, settings);
+    spread::by_argument(settings, context, reader);
     account_for(imported, settings);
 }
 

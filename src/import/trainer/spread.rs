@@ -2,7 +2,9 @@
 
 use super::super::common::ImportContext;
 use super::super::imported::ImportedPlan;
+use super::super::python::ScriptReader;
 use super::super::rows::not_modelled;
+use super::super::settings::Settings;
 use super::data_parallel;
 use crate::plan::keys;
 
@@ -16,6 +18,25 @@ fn spreads_by_itself(content: &str) -> bool {
         })
     };
     lines.into_iter().any(|line| spread(&line))
+}
+
+/// Whether each of several processes has the whole model on its own GPU: `if ddp: device_map = {"": local_rank}`.
+fn by_rank(content: &str) -> bool {
+    content.replace('\'', "\"").replace(' ', "").contains("device_map={\"\":")
+}
+
+/// `--device_map auto` spreads nothing over one GPU, nor where a launcher's processes are each told their own.
+pub(super) fn by_argument(settings: &Settings, context: &ImportContext, reader: Option<&ScriptReader>) {
+    const NAME: &str = "device_map";
+    let alone = context.launchers.is_empty();
+    let single = match context.world.total.as_ref() {
+        Some(total) => total.value == 1,
+        None => alone && context.visible_gpus().is_some_and(|gpus| gpus.value == 1),
+    };
+    let told = !alone && reader.is_some_and(|reader| by_rank(reader.whole()));
+    if settings.text(NAME).is_some_and(|found| found.value == "auto") && (single || told) {
+        settings.accept(NAME);
+    }
 }
 
 /// The same of a script of which nobody says how it starts: it may be by a launcher, whose every process holds the whole
@@ -45,7 +66,7 @@ pub fn spread(imported: &mut ImportedPlan, path: &str, content: &str, context: &
             imported.miss(keys::cluster::num_gpus, "device_map spreads the layers over all GPUs in sight, and none is");
         } else if alone && imported.tool != "unsloth" {
             data_parallel(imported, context);
-        } else if spreads && context.world.total.as_ref().is_some_and(|total| total.value > 1) {
+        } else if spreads && !by_rank(content) && context.world.total.as_ref().is_some_and(|total| total.value > 1) {
             not_modelled(
                 imported,
                 &format!("{path}: device_map=\"auto\" under several processes, which accelerate refuses"),

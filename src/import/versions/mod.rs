@@ -88,12 +88,19 @@ pub fn finish(imported: &mut ImportedPlan, versions: &BTreeMap<String, String>) 
         imported.say(keys::training::precision, "tf32", Origin::Default { framework: "PyTorch 1.7 to 1.11", option });
     }
     let half =
-        value(imported, keys::training::precision).is_some_and(|word| !word.contains("32") && !word.contains("mixed"));
+        value(imported, keys::training::precision).filter(|word| !word.contains("32") && !word.contains("mixed"));
     // Beside quantised weights they stay as they are made, in fp32 (peft 0.11, `tuners/lora/layer.py`, `update_layer`: moved
     // "if weight.dtype.is_floating_point").
     let adapted = imported.get(keys::lora::rank).is_some() && imported.get(keys::lora::base_bits).is_none();
-    if within("peft", (0, 0), ADAPTERS_IN_FP32) == Some(true) && adapted && half {
-        imported.note("not modelled: peft before 0.12 keeps adapters in the weights' own type; counted in fp32");
+    let half = half.filter(|_| adapted && imported.get(keys::lora::dtype).is_none());
+    if let Some(word) = half.filter(|_| within("peft", (0, 0), ADAPTERS_IN_FP32) == Some(true)) {
+        // Other tools raise them themselves, or may.
+        if imported.tool == "transformers" {
+            let option = "adapters in the weights' own type".to_owned();
+            imported.say(keys::lora::dtype, word, Origin::Default { framework: "peft before 0.12", option });
+        } else {
+            imported.note("not modelled: peft before 0.12 keeps adapters in the weights' own type; counted in fp32");
+        }
     }
     if within("transformers", EXPERTS_IN_ONE, (u64::MAX, 0)) == Some(true) {
         adapters_of_experts(imported);

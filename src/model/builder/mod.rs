@@ -3,10 +3,12 @@
 //! (PyTorch `tools/autograd/derivatives.yaml`), and with autocast's casts where
 //! `aten/src/ATen/autocast_mode.h` lists the operator.
 
+mod adapters;
 mod names;
 mod products;
 mod shared;
 
+pub use adapters::{Adapters, MADE_AGAIN};
 pub use products::{EMBEDDING, HEAD, JOINT, Operands, is_covered};
 pub use shared::LinearWeights;
 
@@ -14,27 +16,6 @@ use super::element::{Element, Group};
 use super::frozen::FrozenParts;
 use super::tape::{Flow, Home, Spec, Tape, Tensor, TensorId};
 use super::weight::{Collective, Part, Weight};
-
-/// Adapters on linear layers (peft).
-#[derive(Debug, Clone, PartialEq)]
-pub struct Adapters {
-    /// Rank.
-    pub rank: u64,
-    /// Names of the linear layers that get one.
-    pub targets: Vec<&'static str>,
-    /// Those of a tower of vision and of its joint.
-    pub tower: Vec<&'static str>,
-    /// The embedding and the output matrix, where a copy of them trains whole (peft's `modules_to_save`).
-    pub saved: Vec<&'static str>,
-    /// Dropout before the first matrix.
-    pub dropout: f64,
-    /// The adapters' type.
-    pub element: Element,
-    /// Bits of a base weight, where it is quantised.
-    pub base_bits: Option<u64>,
-    /// A layer with quantised weights gives its output in the type of its input, whatever autocast computes in.
-    pub restores_input_type: bool,
-}
 
 /// In which types a module runs.
 #[derive(Debug, Clone, PartialEq)]

@@ -74,7 +74,7 @@ impl Builder<'_> {
         self.in_block(part);
         // Autocast does not reach into bitsandbytes' functions: they cast for themselves, and their output back
         // (bitsandbytes, nn/modules.py, `Linear4bit.forward`).
-        let restores = self.adapters.is_some_and(|adapters| adapters.restores_input_type);
+        let restores = self.adapters.is_some_and(|adapters| adapters.restores_input_type) && !self.is_in_kernel(name);
         if quantised.is_some() && restores { self.cast("base.output", out, self.element(x)) } else { out }
     }
 
@@ -237,6 +237,9 @@ impl Builder<'_> {
         copies: u64,
     ) -> TensorId {
         let Some(adapters) = self.adapters else { return out };
+        if self.is_in_kernel(layer.name) {
+            return self.adapted_in_kernel(x, out, rows, layer, (a, b));
+        }
         let group = std::mem::replace(&mut self.group, Group::Adapter);
         // peft clones what a quantised layer returns (tuners/lora/bnb.py, `Linear4bit.forward`).
         let clones = adapters.base_bits == Some(4) && adapters.restores_input_type;

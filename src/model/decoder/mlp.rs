@@ -4,7 +4,7 @@ use super::DecoderContext;
 use super::xielu::xielu;
 use crate::framework::{Gate, PointwiseAct};
 use crate::model::architecture::{Act, Family};
-use crate::model::builder::{Builder, Linear, Stash};
+use crate::model::builder::{Builder, Linear, MADE_AGAIN, Stash};
 use crate::model::element::Group;
 use crate::model::tape::{Flow, Spec, TensorId};
 use crate::model::weight::Part;
@@ -78,7 +78,9 @@ impl DecoderContext<'_> {
         up: TensorId,
         name: &'static str,
     ) -> TensorId {
-        match self.run.modules.gate.is {
+        // The function of adapters in one with their layers writes gradients over what it saved (axolotl, `swiglu_backward`).
+        let kind = if b.is_in_kernel(MADE_AGAIN) { Gate::InPlace } else { self.run.modules.gate.is };
+        match kind {
             Gate::Eager => {
                 let active = self.act(b, gate, name);
                 b.mul(name, active, up)

@@ -71,6 +71,7 @@ fn of_tower(run: &MicroBatch<'_>) -> Adapters {
         element: run.types.weight,
         base_bits: None,
         restores_input_type: false,
+        kernels: Vec::new(),
     };
     run.adapters.map_or(none, |own| Adapters {
         targets: own.tower.clone(),

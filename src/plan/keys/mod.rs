@@ -134,7 +134,7 @@ section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     fp8_recipe: word(Fp8Recipe), "how FP8 scales are kept";
     fp8_param_gather: flag(), "parameters are gathered in FP8";
     optimizer_state_dtype: word(Dtype), "type of the optimizer states";
-    master_dtype: word(MasterDtype), "type of the masters, where Megatron's precision-aware optimizer has them";
+    master_dtype: word(MasterDtype), "type of the masters that Transformer Engine's FusedAdam keeps (Megatron's precision-aware optimizer, or under FSDP2)";
     gradient_accumulation_fusion: flag(), "the matrix multiplication adds weight gradients into the main gradients";
     attention_softmax_fp32: flag(), "softmax of attention in fp32";
     defer_embedding_wgrad: flag(), "the output layer's weight gradient waits for the pipeline to drain";
@@ -185,6 +185,7 @@ section!(LORA, lora, LoraPart, "training.lora", "adapters; base weights frozen",
     base_bits: choice(&[4, 8]), "base weights quantised to so many bits (QLoRA)";
     double_quant: flag(), "the quantisation's scales are quantised too";
     dtype: word(Dtype), "type of the adapters' weights; default the framework's";
+    kernels: texts(), "layers that axolotl's kernels run with their adapters at once: mlp, qkv, o";
 });
 
 section!(HARDWARE, hardware, HardwarePart, "hardware", "one GPU", {

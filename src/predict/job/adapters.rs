@@ -57,6 +57,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
         rank: notes.or(keys::lora::rank, part.rank, 8),
         tower,
         saved: trained_whole(saved, architecture, (&own, &targets), notes),
+        kernels: in_kernels(part.kernels.as_deref().unwrap_or_default(), architecture, &targets, notes),
         targets,
         dropout: part.dropout.unwrap_or(0.0),
         base_bits: part.base_bits,
@@ -92,6 +93,39 @@ fn of_trace(model: &TracedModel, names: &[String], own: &[Module], notes: &mut N
         notes.fault(TARGETS, format!("{}: {why}; trace the model with its weights trained", printable(&path)));
     }
     targets
+}
+
+/// Layers of axolotl's functions that run adapters with their weights, by their names in a plan: those of which every layer
+/// has an adapter (`monkeypatch/lora_kernels.py`, `apply_lora_kernel_patches`).
+fn in_kernels(
+    names: &[String],
+    architecture: &Architecture,
+    targets: &[&'static str],
+    notes: &mut Notes,
+) -> Vec<&'static str> {
+    const KERNELS: [(&str, &[&str]); 3] = [
+        ("mlp", &["mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]),
+        ("qkv", &["attention.q_proj", "attention.k_proj", "attention.v_proj"]),
+        ("o", &["attention.o_proj"]),
+    ];
+    if !names.is_empty() && matches!(architecture.shape, ModelShape::Traced(_)) {
+        notes.assume(keys::lora::kernels, "none (a traced model's layers run as they were traced)");
+        return Vec::new();
+    }
+    if !names.is_empty() && !matches!(architecture.shape, ModelShape::Decoder(_)) {
+        let kind = architecture.kind();
+        notes.fault(keys::lora::kernels, format!("is for decoders only, not for a {kind}"));
+        return Vec::new();
+    }
+    let mut layers = Vec::new();
+    for name in names {
+        match KERNELS.iter().find(|(known, _)| known == name) {
+            Some((_, of)) if of.iter().all(|layer| targets.contains(layer)) => layers.extend(of.iter().copied()),
+            Some(_) => {}
+            None => notes.fault(keys::lora::kernels, format!("`{name}` is none; known: mlp, qkv, o")),
+        }
+    }
+    layers
 }
 
 /// The type of adapters; what trains is held in 16 bits or 32.

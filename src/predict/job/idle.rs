@@ -1,10 +1,11 @@
 //! Keys that are read and have no effect on the figures: said, never silently ignored.
 
+use super::storage::has_typed_masters;
 use super::{Degrees, Notes};
 use crate::framework::Profile;
 use crate::model::{Architecture, Input, ModelShape};
 use crate::plan::keys;
-use crate::plan::keywords::{Engine, Mode, Precision, Sharding};
+use crate::plan::keywords::{Mode, Precision, Sharding};
 use crate::plan::{Checkpointing, Plan, TrainingPart};
 
 /// What is said of a key that would change the prediction and does not.
@@ -32,7 +33,7 @@ pub(super) fn note(
     let in_fp8 = t.precision == Some(Precision::Fp8Mixed) && !inference;
     let shards_in_fp8 = in_fp8 && profile.modules.fp8_shards.is;
     let masters = [Precision::Bf16Fp32Master, Precision::Fp16Fp32Master, Precision::Fp8Mixed];
-    let has_masters = degrees.engine == Engine::Megatron
+    let has_masters = has_typed_masters(degrees.engine)
         && !inference
         && t.precision.is_none_or(|precision| masters.contains(&precision));
     let stacked = matches!(

@@ -137,7 +137,7 @@ pub(super) fn resolve(
     if recipe {
         notes.assume(keys::distribution::reduce_dtype, "bf16 (gradients are reduced in it)");
     }
-    let precision_aware = if row.master.is_some() && degrees.engine == Engine::Megatron {
+    let precision_aware = if row.master.is_some() && has_typed_masters(degrees.engine) {
         precision_aware(plan, (precision, degrees), notes)
     } else {
         None
@@ -173,6 +173,12 @@ pub(super) fn resolve(
     }
 }
 
+/// Whether masters may have a type of their own: Transformer Engine's `FusedAdam` steps, in Megatron's precision-aware
+/// optimizer or by itself over the shards of FSDP2 (NeMo-Automodel, `components/optim/optimizer.py`).
+pub(super) const fn has_typed_masters(engine: Engine) -> bool {
+    matches!(engine, Engine::Megatron | Engine::Fsdp2)
+}
+
 /// In which type Megatron's precision-aware optimizer has its masters, where the plan says it. Moments are narrow under no
 /// other one; fp32 masters that a plan does not name are Megatron's own.
 fn precision_aware(plan: &Plan, (precision, degrees): (Precision, &Degrees), notes: &mut Notes) -> Option<MasterDtype> {
@@ -183,14 +189,18 @@ fn precision_aware(plan: &Plan, (precision, degrees): (Precision, &Degrees), not
         if degrees.sharding == Sharding::None {
             notes.fault(
                 KEY,
-                format!("{masters}: the distributed optimizer's alone; distribution.sharding must be zero1"),
+                format!(
+                    "{masters}: a sharded optimizer's alone; distribution.sharding must be zero1 (zero3 under FSDP2)"
+                ),
             );
         }
         if masters == MasterDtype::Int16 && precision == Precision::Fp16Fp32Master {
             notes.fault(KEY, "int16: what bf16 weights lack of fp32; fp16 weights have none");
         }
     }
-    if training.master_dtype.is_none() && training.optimizer_state_dtype.is_some_and(|kind| kind != Dtype::Fp32) {
+    let megatron = degrees.engine == Engine::Megatron;
+    let narrow = training.optimizer_state_dtype.is_some_and(|kind| kind != Dtype::Fp32);
+    if megatron && training.master_dtype.is_none() && narrow {
         notes.assume(
             keys::training::master_dtype,
             "fp32 (the precision-aware optimizer keeps int16 beside bf16 weights)",

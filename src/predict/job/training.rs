@@ -27,6 +27,8 @@ pub struct Lora {
     pub double_quant: bool,
     /// Type of the adapters' weights, where the plan says it.
     pub dtype: Option<Element>,
+    /// Layers whose adapters run in one function with their weights.
+    pub kernels: Vec<&'static str>,
 }
 
 /// How the model is trained.

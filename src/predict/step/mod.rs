@@ -234,6 +234,7 @@ fn adapters(job: &Job) -> Option<Adapters> {
         element: adapter_element(job),
         base_bits: lora.base_bits,
         restores_input_type: job.modules.restores_input_type.is,
+        kernels: lora.kernels.clone(),
     })
 }
 

@@ -94,7 +94,11 @@ impl ScriptReader<'_> {
         }
         if call.names.len() > 1 {
             let base = call.names.iter().skip(1).any(|base| is_module(base));
-            return (base && self.holds_weights(path)).then(|| format!("{path}, a module of its own"));
+            if base && self.holds_weights(path) {
+                return Some(format!("{path}, a module of its own"));
+            }
+            let model = call.names.iter().skip(1).any(|base| is_model(base.rsplit('.').next().unwrap_or(base)));
+            return (model && self.passes_otherwise(path)).then(|| format!("{path} with passes of its own"));
         }
         let handed = |names: &[&str]| call.given.iter().any(|(given, ..)| names.contains(&given.as_str()));
         if name.ends_with("Trainer") && handed(&["model", "args", "train_dataset"]) && is_not_read(path) {
@@ -108,11 +112,21 @@ impl ScriptReader<'_> {
         !class.is_empty() && self.whole.lines().any(|line| line.starts_with(&format!("class {class}(")))
     }
 
+    /// The lines of a class of the project.
+    fn body(&self, class: &str) -> impl Iterator<Item = &str> {
+        let rest = self.whole.split_once(&format!("class {class}(")).map_or("", |(_, rest)| rest);
+        rest.lines().skip(1).take_while(|line| line.is_empty() || line.starts_with([' ', '\t', '#', ')']))
+    }
+
     /// Whether the text of a class makes layers or loads a model.
     fn holds_weights(&self, class: &str) -> bool {
-        let Some((_, rest)) = self.whole.split_once(&format!("class {class}(")) else { return false };
-        let body = rest.lines().skip(1).take_while(|line| line.is_empty() || line.starts_with([' ', '\t', '#', ')']));
-        body.into_iter().any(|line| WEIGHTS.iter().any(|part| line.contains(part)))
+        self.body(class).any(|line| WEIGHTS.iter().any(|part| line.contains(part)))
+    }
+
+    /// Whether a class on a library's model goes through it in a way of its own: with a forward pass that is not the model's.
+    fn passes_otherwise(&self, class: &str) -> bool {
+        let has = |part: &str| self.body(class).any(|line| line.contains(part));
+        has("def forward(") && !has("super().forward(") && !has(".forward(self,")
     }
 }
 
