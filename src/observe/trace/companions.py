@@ -5,6 +5,8 @@ import gc
 import torch
 from torch import nn
 
+import lasting
+
 # Optimizers that plans have names for.
 KNOWN = ("torch.optim.", "transformers.", "bitsandbytes.", "lion_pytorch.")
 # Whose optimizers hold another one and nothing beside.
@@ -53,7 +55,7 @@ class Companions:
             return
         there = gc.get_objects()
         known = set()
-        bytes_of([*tensors_of(model), *batch.values()], device, known)
+        bytes_of([*tensors_of(model), *lasting.named_by(model), *batch.values()], device, known)
         own = set(map(id, model.modules()))
         found = [one for one in there if issubclass(type(one), nn.Module) and id(one) not in own and "_parameters" in vars(one)]
         for one in outermost(found):

@@ -15,6 +15,7 @@ import checkpoints
 import companions
 import fake
 import held
+import lasting
 import modules
 import names
 import passes
@@ -284,7 +285,8 @@ def trace(command, device, say, conclude, answers=False, wanted=None, allowed=()
         if not os.path.isfile(script):
             raise Refused(f"{script}: there is no such script")
         sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
-        run = lambda: runpy.run_path(script, run_name="__main__")
+        # As Python says where a script lies (Doc/whatsnew/3.9.rst, `__file__` of `__main__`).
+        run = lambda: runpy.run_path(os.path.abspath(script), run_name="__main__")
         sys.argv = command
     os.environ["WANDB_MODE"] = "disabled"
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -331,7 +333,7 @@ def finished(watch, device, script, say):
         raise Refused(f"the first batch's `{empty}` has no elements: its sizes depend on values, which a traced step has not")
     fitter = tape.Fitter([], [{}])
     made = tape.Trace(fitter)
-    made.add(0, *step.written(watch.assembly))
+    made.add(0, lasting.resting(watch.recorder, model, read=False), *step.written(watch.assembly))
     subject = type("Script", (), {"name": type(model).__name__, "source": script, "inputs": [], "side": None,
                                   "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
     sizes = ", ".join(f"{axis} {size}" for axis, size in point.items()) or "its own batch"

@@ -99,7 +99,7 @@ class Tracer:
             batch = prepare()
             held.forget(batch)
             for one in batch.values():
-                recorder.identify(one)
+                recorder.identify(one, kind="batch")
             recorder.start_forward()
             try:
                 with torch.autocast(self.target.type, dtype=torch.bfloat16, enabled=recorder.autocast):
@@ -122,6 +122,7 @@ class Tracer:
         self.note(recorder.answered)
         assembly = segments.Assembly(recorder, model, result)
         assembly.plan_leaving()
+        assembly.resting = lasting.resting(recorder, model)
         return assembly
 
     def survey(self, model, prepare, run, blocks, experts, answers, precision="fp32"):
@@ -265,7 +266,8 @@ class Steps:
         trace = tape.Trace(fitter)
         try:
             for at in chosen:
-                trace.add(at, *written(self.record(precision, fitter.points[at])))
+                assembly = self.record(precision, fitter.points[at])
+                trace.add(at, assembly.resting, *written(assembly))
                 if precision == "fp32" and self.traced_again(trace):
                     break
         except Exception as error:
