@@ -45,6 +45,13 @@ def tensors_of(module):
     return [*module.parameters(), *module.buffers()]
 
 
+def latest(parameter):
+    """What a parameter became when its module was moved."""
+    while hasattr(parameter, "_memwall_moved"):
+        parameter = parameter._memwall_moved
+    return parameter
+
+
 class Companions:
     """Found when the first pass of the model begins: modules with their parameters and bytes, and bytes of other tensors."""
 

@@ -16,6 +16,7 @@ import companions
 import fake
 import held
 import lasting
+import layout
 import modules
 import names
 import passes
@@ -341,7 +342,7 @@ def finished(watch, device, script, say):
     notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes(), *(watch.guesses.notes(model) if watch.guesses else [])])
     notes.extend([*watch.passes.notes(), *several(watch, model), *beside(watch, model), *unreached(watch, model)])
     answered = watch.recorder.answered
-    tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
+    tape_made = layout.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
     fake_inputs = [[name, names.element_of(value.dtype)[0], int(value.is_floating_point()),
                     [fitter.index([side]) for side in value.shape]] for name, value in watch.batch.items()]
     tape_made["inputs"], tape_made["sizes"] = fake_inputs, fitter.polynomials
@@ -364,7 +365,7 @@ def several(watch, model):
 
 def trained_in(watch):
     """Parameters that the script's optimizers train."""
-    return [latest(one) for optimizer in watch.optimizers for group in optimizer.param_groups for one in group["params"]]
+    return [companions.latest(one) for optimizer in watch.optimizers for group in optimizer.param_groups for one in group["params"]]
 
 
 def beside(watch, model):
@@ -380,13 +381,6 @@ def unreached(watch, model):
         return []
     return [f"the first backward pass reaches {watch.reached:,} of the {asked:,} parameters of {type(model).__name__} that require "
             "gradients: the others have none in the tape"]
-
-
-def latest(parameter):
-    """What a parameter became when its module was moved."""
-    while hasattr(parameter, "_memwall_moved"):
-        parameter = parameter._memwall_moved
-    return parameter
 
 
 def sizes_of(batch):
