@@ -43,6 +43,8 @@ class Tracer:
         self.fake_mode = fake.Mode(allow_non_fake_inputs=True)
         fake.install(self.fake_mode)
         checkpoints.install()
+        # Whether probabilities are ones is asked of their values.
+        torch.distributions.Distribution.set_default_validate_args(False)
         self.shortcut = Shortcut(self.fake_mode)
         self.target = device.torch_device()
         self.answered = {}
