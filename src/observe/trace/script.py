@@ -286,8 +286,7 @@ def trace(command, device, say, conclude, answers=False, wanted=None, allowed=()
         if not os.path.isfile(script):
             raise Refused(f"{script}: there is no such script")
         sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
-        # As Python says where a script lies (Doc/whatsnew/3.9.rst, `__file__` of `__main__`).
-        run = lambda: runpy.run_path(os.path.abspath(script), run_name="__main__")
+        run = lambda: processes.run_script(os.path.abspath(script))
         sys.argv = command
     os.environ["WANDB_MODE"] = "disabled"
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
