@@ -162,7 +162,7 @@ with torch.cuda.graph(graph):
     // Where a script lies is a path from the root since Python 3.9.
     (
         "
-import pathlib
+import pathlib, sys
 assert pathlib.Path(__file__).is_absolute() and sys.argv == ['train.py']
 model(x).mean().backward()
 ",
