@@ -1,5 +1,5 @@
-"""Small models that put what they save elsewhere, recompute what begins late, or choose places by a mask that they write down
-themselves, for trace_cases.py. The loss is what a model returns."""
+"""Small models that put what they save elsewhere, recompute what begins late, choose places by a mask that they write down
+themselves, or read tables and weights in ways of their own, for trace_cases.py. The loss is what a model returns."""
 
 import torch
 import torch.nn.functional as F
@@ -69,3 +69,55 @@ class HalfFrozen(Residual):
         super().__init__()
         for one in (self.embedding, *self.blocks[:3]):
             one.requires_grad_(False)
+
+
+class Tabled(nn.Module):
+    """Positions that each layer keeps on the host until it first reads them, and then where it reads them: neither buffers nor made
+    in a step (squeezeformer's `RelPositionalEncoding`)."""
+
+    def __init__(self, width=64, longest=4096):
+        super().__init__()
+        self.table = torch.zeros(longest, width)
+        self.mix = nn.Linear(width, width)
+
+    def forward(self, x):
+        if self.table.device != x.device or self.table.dtype != x.dtype:
+            self.table = self.table.to(device=x.device, dtype=x.dtype)
+        return x + torch.relu(self.mix(x + self.table[:x.size(1)]))
+
+
+class Positions(nn.Module):
+    def __init__(self, layers=3, width=64):
+        super().__init__()
+        self.embedding = nn.Embedding(200, width)
+        self.layers = nn.Sequential(*(Tabled(width) for _ in range(layers)))
+        self.out = nn.Linear(width, 200)
+
+    def forward(self, ids):
+        return F.cross_entropy(self.out(self.layers(self.embedding(ids))).flatten(0, 1), ids.flatten())
+
+
+class Turned(nn.Module):
+    """Weights that are read turned round, step by step: autocast copies each view anew, and keeps none of the copies
+    (torch/_refs and LSTM cells below cuDNN, as torch-dimensions 0.3.1 runs them)."""
+
+    def __init__(self, width=128, steps=12):
+        super().__init__()
+        self.steps, self.again = steps, nn.Parameter(torch.zeros(width, width))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x):
+        h = x
+        for _ in range(self.steps):
+            h = torch.tanh(h @ self.again.t())
+        return x + self.norm(h.float())
+
+
+class Loops(nn.Module):
+    def __init__(self, layers=3, width=128):
+        super().__init__()
+        self.layers = nn.Sequential(*(Turned(width) for _ in range(layers)))
+        self.out = nn.Linear(width, 10)
+
+    def forward(self, x):
+        return self.out(self.layers(x)).float().square().mean()

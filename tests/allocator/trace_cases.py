@@ -35,6 +35,7 @@ import fake
 import measure
 import odd_models
 import hugging_face
+import lasting
 import lengths
 import libraries
 import modules
@@ -154,7 +155,7 @@ def followed(case, traced, sizes, training):
         with fake.Values(mode):
             batch = subject.batch(sizes, DEVICE.torch_device(), lower)
         with ledger:
-            for tensor in [*parameters, *model.buffers(), *batch.values()]:
+            for tensor in [*parameters, *model.buffers(), *batch.values(), *filter(ledger.holds, lasting.named_by(model))]:
                 if tensor.layout is torch.strided:
                     ledger.follow(tensor.data)
             def loss_of():

@@ -46,6 +46,17 @@ fn cases() -> Vec<(Value, &'static [&'static str])> {
                    "image_config": seeing, "multimodal_config": flava}),
             &["its loss wants labels of a form that only your script knows"],
         ),
+        // Tiles of an image, which text sees through layers of its own.
+        (
+            json!({"model_type": "mllama", "architectures": ["MllamaForConditionalGeneration"], "image_token_index": 500,
+                   "text_config": {"model_type": "mllama_text_model", "hidden_size": 64, "intermediate_size": 96, "vocab_size": 500,
+                                   "num_hidden_layers": 2, "cross_attention_layers": [1], "num_attention_heads": 4,
+                                   "num_key_value_heads": 2, "pad_token_id": 2, "rope_scaling": {"rope_type": "default"}},
+                   "vision_config": {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_global_layers": 1,
+                                     "attention_heads": 4, "image_size": 64, "patch_size": 16, "vision_output_dim": 96,
+                                     "intermediate_layers_indices": [0, 1]}}),
+            &["traced with one image of 64 pixels a side for each sample"],
+        ),
     ]
 }
 

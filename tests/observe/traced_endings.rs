@@ -5,7 +5,7 @@ use crate::traced_scripts::hold;
 
 /// What a script does behind the preamble of [`hold`], whether it is traced, and what is said of it. Those with an endless loop hang
 /// where the end is caught.
-const SCRIPTS: [(&str, bool, &[&str]); 14] = [
+const SCRIPTS: [(&str, bool, &[&str]); 18] = [
     (
         "
 while True:
@@ -152,6 +152,47 @@ with torch.cuda.graph(graph):
         "torch.cuda.make_graphed_callables(model, (x,))(x).mean().backward()",
         true,
         &["Sequential, 2,128 parameters", "captures CUDA graphs"],
+    ),
+    // A script's own `sys.stderr` is a file that goes away: what became of the trace is said all the same.
+    (
+        "import sys; sys.stderr = open('train.log', 'w'); raise ValueError('no such optimizer')",
+        false,
+        &["ValueError: no such optimizer"],
+    ),
+    // Where a script lies is a path from the root since Python 3.9.
+    (
+        "
+import pathlib, sys
+assert pathlib.Path(__file__).is_absolute() and sys.argv == ['train.py']
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
+    // A library that imports late hides what is missing behind a message of its own (transformers/utils/import_utils.py).
+    (
+        "
+try:
+    import not_installed_anywhere
+except ImportError as error:
+    raise ModuleNotFoundError(\"Could not import module 'Model'. Are this object's requirements defined correctly?\") from error
+",
+        false,
+        &["No module named 'not_installed_anywhere'"],
+    ),
+    // Arrow's files are opened below Python, also those that the script itself wrote into a cache (datasets/table.py).
+    (
+        "
+import ctypes, os, sys, types
+arrow = sys.modules['pyarrow'] = types.ModuleType('pyarrow')
+arrow.memory_map = lambda path, mode='r': os.read(ctypes.CDLL(None).open(os.fsencode(path), os.O_RDONLY), 4)
+with open('cache.arrow', 'wb') as file:
+    file.write(b'rows')
+assert arrow.memory_map('cache.arrow') == b'rows'
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
     ),
 ];
 

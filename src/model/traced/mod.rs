@@ -202,7 +202,10 @@ fn kept(trace: &Trace, site: &Site<'_>) -> u64 {
         |tensor: &TracedTensor| rounded(site.numel(&tensor.0).saturating_mul(element_of(tensor.1, site.run).bytes()));
     let segments = trace.order.iter().filter_map(|kind| trace.kinds.get(*kind as usize));
     let tensors = segments.flat_map(|segment| &segment.tensors).filter(|tensor| tensor.5 == KEPT);
-    tensors.fold(0, |sum: u64, tensor| sum.saturating_add(bytes(tensor)))
+    let resting = trace.resting.iter().map(|(element, numel, times)| {
+        rounded(numel.saturating_mul(element_of(*element, site.run).bytes())).saturating_mul(*times)
+    });
+    tensors.map(bytes).chain(resting).fold(0, u64::saturating_add)
 }
 
 fn inputs(model: &TracedModel, site: &Site<'_>) -> u64 {

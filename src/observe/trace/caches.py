@@ -28,15 +28,15 @@ class Attributes:
                         dict(module._buffers)) for module in model.modules()]
 
     def restore(self):
-        """Puts them back; whether any had changed."""
-        changed = False
+        """Puts them back; the modules of which any had changed."""
+        changed = set()
         for module, attributes, buffers in self.before:
             for name, value in list(vars(module).items()):
-                if name not in OWN and holds_tensors(value):
-                    changed |= put_back(vars(module), name, attributes)
+                if name not in OWN and holds_tensors(value) and put_back(vars(module), name, attributes):
+                    changed.add(module)
             for name in list(module._buffers):
-                if buffers.get(name) is None:
-                    changed |= put_back(module._buffers, name, buffers)
+                if buffers.get(name) is None and put_back(module._buffers, name, buffers):
+                    changed.add(module)
         return changed
 
 
@@ -44,6 +44,8 @@ def forget_results(model):
     """Empties what functions of the model's own code keep of their results by their arguments (`functools.lru_cache`): tables made
     under autocast have other types than those of a step without. Whether there was anything."""
     own = {type(module).__module__ for module in model.modules()}
+    # What is frozen is in no list.
+    gc.unfreeze()
     kept = [one for one in gc.get_objects() if type(one) is functools._lru_cache_wrapper
             and getattr(one, "__module__", None) in own and one.cache_info().currsize]
     for one in kept:

@@ -5,6 +5,8 @@ import gc
 import torch
 from torch import nn
 
+import lasting
+
 # Optimizers that plans have names for.
 KNOWN = ("torch.optim.", "transformers.", "bitsandbytes.", "lion_pytorch.")
 # Whose optimizers hold another one and nothing beside.
@@ -43,6 +45,13 @@ def tensors_of(module):
     return [*module.parameters(), *module.buffers()]
 
 
+def latest(parameter):
+    """What a parameter became when its module was moved."""
+    while hasattr(parameter, "_memwall_moved"):
+        parameter = parameter._memwall_moved
+    return parameter
+
+
 class Companions:
     """Found when the first pass of the model begins: modules with their parameters and bytes, and bytes of other tensors."""
 
@@ -53,7 +62,7 @@ class Companions:
             return
         there = gc.get_objects()
         known = set()
-        bytes_of([*tensors_of(model), *batch.values()], device, known)
+        bytes_of([*tensors_of(model), *lasting.named_by(model), *batch.values()], device, known)
         own = set(map(id, model.modules()))
         found = [one for one in there if issubclass(type(one), nn.Module) and id(one) not in own and "_parameters" in vars(one)]
         for one in outermost(found):

@@ -29,15 +29,16 @@ class Groups:
         return self.r.tensors[number].storage is not None
 
     def is_cached(self, v):
-        """A copy of a weight that autocast's cache keeps until it is left."""
+        """A copy of a weight that autocast's cache keeps until it is left: of the weight itself, as copies of its views are made anew
+        each time (aten/src/ATen/autocast_mode.cpp, `cached_cast`)."""
         tensor = self.r.tensors[v]
         if not self.r.autocast or tensor.maker is None:
             return False
         op = self.r.ops[tensor.maker]
-        if op.name != "_to_copy" or not op.inputs or self.resolve(op.inputs[0]) not in self.parameters:
+        if op.name != "_to_copy" or not op.inputs or op.inputs[0] not in self.parameters:
             return False
-        # Without gradients too: autocast asks whether the weight could have one (aten/src/ATen/autocast_mode.cpp).
-        if not (op.graded or self.answers) or not self.parameters[self.resolve(op.inputs[0])][1].requires_grad:
+        # Without gradients too: autocast asks whether the weight could have one.
+        if not (op.graded or self.answers) or not self.parameters[op.inputs[0]][1].requires_grad:
             return False
         died = self.r.storages[tensor.storage].died
         return died is None or died < 0 or died >= self.r.forward_ops

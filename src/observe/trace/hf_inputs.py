@@ -239,10 +239,16 @@ def images_of(model_class, config, accepted):
         across = 448 // patch // merge * merge
         width = channels * frames * patch ** 2
         made = [Input("pixel_values", F32, [f"B*{across ** 2}", width]), Fixed("image_grid_thw", [1, across, across])]
-        if "rope_deltas" in accepted:
+        if "rope_deltas" in accepted or "position_ids" in accepted and finds_positions(model_class):
             made.append(Input("position_ids", IDS, [3, "B", "S"]))
         return made, (across // merge) ** 2
     module = sys.modules.get(model_class.__module__)
+    if {"aspect_ratio_ids", "aspect_ratio_mask"} <= accepted:
+        # Tiles of an image, as many as there may be; text sees them through layers of its own, and they take one place in it
+        # (transformers/models/mllama/processing_mllama.py).
+        tiles = vision.max_num_tiles
+        return [Input("pixel_values", F32, ["B", 1, tiles, channels, side, side]), Input("aspect_ratio_ids", IDS, ["B", 1]),
+                Input("aspect_ratio_mask", IDS, ["B", 1, tiles]), Input("cross_attention_mask", IDS, ["B", "S", 1, tiles])], 1
     if "image_sizes" in accepted and hasattr(module, "image_size_to_num_patches") and getattr(config, "image_grid_pinpoints", None):
         parts = module.image_size_to_num_patches([side, side], config.image_grid_pinpoints, side)
         made = [Input("pixel_values", F32, ["B", parts, channels, side, side]), Fixed("image_sizes", [side, side])]
@@ -257,6 +263,13 @@ def images_of(model_class, config, accepted):
     names = () if kind_of(vision) == "pixtral" else ("image_seq_length", "mm_tokens_per_image", "latent_query_num")
     each = number(config, *names, default=tokens)
     return made, each * (several[0] if several else 1)
+
+
+def finds_positions(model_class):
+    """Whether a model, or one that it holds, reads where images stand out of the values of a text, where no positions of three
+    axes are given."""
+    module = sys.modules.get(model_class.__module__)
+    return any(isinstance(one, type) and hasattr(one, "get_rope_index") for one in vars(module).values())
 
 
 def with_images(config, shown, accepted):

@@ -84,11 +84,12 @@ def default_class(transformers, config):
     module that takes it."""
     both = getattr(config, "is_encoder_decoder", False)
     autos = ["AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForMaskedLM", "AutoModelForImageClassification",
-             "AutoModel"]
+             "AutoModelForImageTextToText", "AutoModel"]
     if both:
         autos[:2] = autos[1::-1]
     for name in autos:
-        mapping = getattr(transformers, name)._model_mapping
+        # The one for images and text is of version 4.45 and later.
+        mapping = getattr(getattr(transformers, name, None), "_model_mapping", {})
         if type(config) in mapping.keys():
             found = mapping[type(config)]
             return found[0] if isinstance(found, (list, tuple)) else found

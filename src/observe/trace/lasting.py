@@ -5,6 +5,9 @@ function keeps as attributes of its context, which live as long as the graph (to
 import functools
 import gc
 
+import torch
+
+from names import element_of
 from places import tensors_in
 
 # What PyTorch keeps of a module.
@@ -69,6 +72,32 @@ def still_there(recorder):
         # Some are in circles alone.
         gc.collect()
     return made()
+
+
+def resting(recorder, model, read=True):
+    """What was on the device before a step and is there behind it, beside parameters, buffers and the batch: tables that a layer
+    made once, or moved when it first read them. Types, elements and how many alike; of what nobody but a function or a script has a
+    name for, what the step has `read`."""
+    if recorder.device == "cpu":
+        # Where that stands for a GPU, what stays on the host looks the same.
+        return []
+    buffers = {one.untyped_storage()._cdata for one in model.buffers() if one.layout is torch.strided}
+    there, found = dict(recorder.alive), {}
+    for key, (at, _) in there.items() if read else ():
+        if recorder.storages[at].kind == "outside" and key not in buffers:
+            found[key] = recorder.tensors[recorder.storages[at].first].dtype, recorder.storages[at].bytes
+    for one in named_by(model):
+        known = isinstance(one, torch.nn.Parameter) or one.layout is not torch.strided or one.device.type != recorder.device
+        key = None if known else one.untyped_storage()._cdata
+        if not known and key not in buffers and (key not in there or recorder.storages[there[key][0]].kind == "outside"):
+            found[key] = one.dtype, one.untyped_storage().nbytes()
+    alike = {}
+    for dtype, size in found.values():
+        # A complex number is two of its parts.
+        element, width = element_of(dtype)
+        one = element, size // (dtype.itemsize // width)
+        alike[one] = alike.get(one, 0) + (size > 0)
+    return sorted([element, count, times] for (element, count), times in alike.items() if times)
 
 
 class Leaks:

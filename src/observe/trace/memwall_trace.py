@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import logging
 import os
 import re
 import sys
@@ -12,6 +13,10 @@ import foreign_kernels
 
 # Where Python's own modules and installed ones lie.
 LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+# Where messages go, whatever a script makes of `sys.stderr`.
+MESSAGES = os.fdopen(os.dup(2), "w", errors="replace")
 
 
 def arguments():
@@ -44,7 +49,7 @@ def arguments():
 
 def told(message, code):
     """Says one line, and gives the exit status back."""
-    print(f"memwall trace: {' '.join(str(message).split())}", file=sys.stderr, flush=True)
+    print(f"memwall trace: {' '.join(str(message).split())}", file=MESSAGES, flush=True)
     return code
 
 
@@ -102,6 +107,8 @@ def main():
 
     device = devices.prepare(options.device)
     import_torch()
+    # A way to run a model that fails is another one's turn, not the user's business.
+    logging.getLogger("torch._subclasses.fake_tensor").disabled = True
     devices.stand_in(device)
     import kernels
 
@@ -122,7 +129,7 @@ def main():
     transforms.install()
     step_aside()
 
-    say = (lambda text: None) if options.quiet else (lambda text: print(text, file=sys.stderr, flush=True))
+    say = (lambda text: None) if options.quiet else (lambda text: print(text, file=MESSAGES, flush=True))
     tracer = step.Tracer(device, say)
     subject = lambda: subject_of(options, sources, hugging_face, libraries)
 
@@ -190,6 +197,9 @@ def explained(error, is_made_up):
     """A failure in one line, with what to do about it; inputs may be made up for the model."""
     import traceback
 
+    while isinstance(error, ImportError) and isinstance(error.__cause__, ImportError):
+        # What a library that imports late could not (transformers/utils/import_utils.py, `_LazyModule.__getattr__`).
+        error = error.__cause__
     name = type(error).__name__
     said = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no reason given"]

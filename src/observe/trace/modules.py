@@ -80,6 +80,13 @@ class Calls:
         self.depth = 0
         self.last = None
 
+    def pass_over(self, skipped):
+        """Passes over these calls: of blocks by their numbers, of what the model recomputes with its paths."""
+        if isinstance(skipped, dict):
+            self.recorder.regions.passed = skipped
+        else:
+            self.skipped = skipped
+
     def __enter__(self):
         self.original = nn.Module.__call__
         outer = self

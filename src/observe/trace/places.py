@@ -18,6 +18,10 @@ def follow_places(model):
         for name in ("get_image_features", "get_video_features", "get_audio_features"):
             if callable(getattr(part, name, None)) and (PLACED & set(dir(part))):
                 setattr(part, name, noting_places(getattr(part, name)))
+                # Some widen it behind that (transformers/models/llama4/modeling_llama4.py).
+                projector = getattr(part, "multi_modal_projector", None)
+                if isinstance(projector, torch.nn.Module):
+                    projector.forward = noting_places(projector.forward)
 
 
 ROWS = torch.Tensor.__iter__

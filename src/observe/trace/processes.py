@@ -1,11 +1,13 @@
 """Processes: of a script that trains in several, one is traced, as it runs alone; what a fresh Python does is not seen, and
 would be training."""
 
+import builtins
 import contextlib
 import multiprocessing.popen_forkserver
 import multiprocessing.popen_spawn_posix
 import os
 import sys
+import types
 
 import torch
 import torch.distributed as distributed
@@ -102,3 +104,13 @@ def notes():
         return []
     return [f"the script trains with torch.distributed ({max(SIZES)} processes): the tape is of one of them alone, and the plan "
             "names the others"]
+
+
+def run_script(path):
+    """Runs a script as Python does: it lies at a path from the root (as of Python 3.9), and its first argument is what was written,
+    which `runpy.run_path` would change."""
+    with open(path, "rb") as file:
+        code = compile(file.read(), path, "exec", dont_inherit=True)
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    vars(main).update(__file__=path, __builtins__=builtins, __cached__=None)
+    exec(code, vars(main))

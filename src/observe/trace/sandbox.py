@@ -32,7 +32,7 @@ class Sandbox:
         self.folder = os.path.realpath(tempfile.mkdtemp(prefix="memwall-trace-"))
         self.temporary, tempfile.tempdir = tempfile.tempdir, self.folder
         self.active, self.programs = True, Programs(allowed, self.folder)
-        self.removed = set()
+        self.removed, self.mapped = set(), None
         self.real = {name: getattr(os, name) for name in (
             *READING, *CHANGING, "open", "listdir", "scandir", "mkdir", "rmdir", "remove", "unlink", "rename", "replace",
             "link", "symlink")}
@@ -90,6 +90,7 @@ class Sandbox:
         """Where a path is written; what stands there is copied where some of it is kept."""
         if not self.is_path(path) or self.is_ours(path):
             return path
+        self.move_maps()
         own = absolute(path)
         moved = self.folder + own
         parent = os.path.dirname(own)
@@ -103,6 +104,15 @@ class Sandbox:
                 self.active = active
         self.removed.discard(own)
         return moved
+
+    def move_maps(self):
+        """What pyarrow opens below Python, where something was written that it may read (datasets/table.py,
+        `_memory_mapped_arrow_table_from_file`)."""
+        arrow = sys.modules.get("pyarrow")
+        if self.mapped is None and hasattr(arrow, "memory_map"):
+            self.mapped, sandbox = (arrow, arrow.memory_map), self
+            arrow.memory_map = lambda path, mode="r": sandbox.mapped[1](
+                sandbox.writing(path, True) if mode != "r" else sandbox.reading(path), mode)
 
     def make(self, folder):
         if folder and not self.exists(folder):
@@ -228,6 +238,8 @@ class Sandbox:
 
     def __exit__(self, *_):
         self.active, tempfile.tempdir = False, self.temporary
+        if self.mapped is not None:
+            arrow, arrow.memory_map = self.mapped
         shutil.rmtree(self.folder, ignore_errors=True)
         return False
 

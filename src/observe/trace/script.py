@@ -15,6 +15,8 @@ import checkpoints
 import companions
 import fake
 import held
+import lasting
+import layout
 import modules
 import names
 import passes
@@ -284,7 +286,7 @@ def trace(command, device, say, conclude, answers=False, wanted=None, allowed=()
         if not os.path.isfile(script):
             raise Refused(f"{script}: there is no such script")
         sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
-        run = lambda: runpy.run_path(script, run_name="__main__")
+        run = lambda: processes.run_script(os.path.abspath(script))
         sys.argv = command
     os.environ["WANDB_MODE"] = "disabled"
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -331,7 +333,7 @@ def finished(watch, device, script, say):
         raise Refused(f"the first batch's `{empty}` has no elements: its sizes depend on values, which a traced step has not")
     fitter = tape.Fitter([], [{}])
     made = tape.Trace(fitter)
-    made.add(0, *step.written(watch.assembly))
+    made.add(0, lasting.resting(watch.recorder, model, read=False), *step.written(watch.assembly))
     subject = type("Script", (), {"name": type(model).__name__, "source": script, "inputs": [], "side": None,
                                   "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
     sizes = ", ".join(f"{axis} {size}" for axis, size in point.items()) or "its own batch"
@@ -339,7 +341,7 @@ def finished(watch, device, script, say):
     notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes(), *(watch.guesses.notes(model) if watch.guesses else [])])
     notes.extend([*watch.passes.notes(), *several(watch, model), *beside(watch, model), *unreached(watch, model)])
     answered = watch.recorder.answered
-    tape_made = step.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
+    tape_made = layout.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
     fake_inputs = [[name, names.element_of(value.dtype)[0], int(value.is_floating_point()),
                     [fitter.index([side]) for side in value.shape]] for name, value in watch.batch.items()]
     tape_made["inputs"], tape_made["sizes"] = fake_inputs, fitter.polynomials
@@ -362,7 +364,7 @@ def several(watch, model):
 
 def trained_in(watch):
     """Parameters that the script's optimizers train."""
-    return [latest(one) for optimizer in watch.optimizers for group in optimizer.param_groups for one in group["params"]]
+    return [companions.latest(one) for optimizer in watch.optimizers for group in optimizer.param_groups for one in group["params"]]
 
 
 def beside(watch, model):
@@ -378,13 +380,6 @@ def unreached(watch, model):
         return []
     return [f"the first backward pass reaches {watch.reached:,} of the {asked:,} parameters of {type(model).__name__} that require "
             "gradients: the others have none in the tape"]
-
-
-def latest(parameter):
-    """What a parameter became when its module was moved."""
-    while hasattr(parameter, "_memwall_moved"):
-        parameter = parameter._memwall_moved
-    return parameter
 
 
 def sizes_of(batch):

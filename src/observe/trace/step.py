@@ -1,20 +1,19 @@
 """Traces steps of a subject, or its forward pass alone, at every size and precision, and puts the tape together."""
 
 import contextlib
+import gc
 import time
 
 import torch
 
-import absent
 import beside
-import boxes
 import caches
 import checkpoints
 import fake
 import foreign_kernels
 import held
-import kernels
 import lasting
+import layout
 import lifetimes
 import modules
 import names
@@ -44,6 +43,8 @@ class Tracer:
         self.fake_mode = fake.Mode(allow_non_fake_inputs=True)
         fake.install(self.fake_mode)
         checkpoints.install()
+        # Whether probabilities are ones is asked of their values.
+        torch.distributions.Distribution.set_default_validate_args(False)
         self.shortcut = Shortcut(self.fake_mode)
         self.target = device.torch_device()
         self.answered = {}
@@ -54,7 +55,7 @@ class Tracer:
         self.leaks = lasting.Leaks()
 
     def build(self, subject):
-        values = fake.Values(self.fake_mode, builds=True)
+        values = fake.Values(self.fake_mode, builds=True, shortcut=self.shortcut)
         guessed = values.keep() if subject.is_own else None
         with self.fake_mode, values, contextlib.nullcontext() if subject.is_own else undrawn.weights():
             try:
@@ -72,7 +73,7 @@ class Tracer:
             model = model.to(self.target)
         subject.notes.extend(note for note in (guessed.notes(model) if guessed else []) if note not in subject.notes)
         model.train(not subject.answers)
-        self.built = f"{subject.name} has {count(model)['total']:,} parameters"
+        self.built = f"{subject.name} has {layout.count(model)['total']:,} parameters"
         if subject.cannot:
             raise Refused(f"{self.built}, and {subject.cannot}")
         return model
@@ -87,10 +88,7 @@ class Tracer:
         recorder = self.recorder(experts, precision)
         calls = modules.Calls(model, blocks, torch.bfloat16 if precision == "cast" else None)
         calls.recorder = recorder
-        if isinstance(skipped, dict):
-            recorder.regions.passed = skipped
-        else:
-            calls.skipped = skipped
+        calls.pass_over(skipped)
         for parameter in model.parameters():
             parameter.grad = None
         with self.fake_mode, calls, recorder, without_gradients(answers):
@@ -99,7 +97,7 @@ class Tracer:
             batch = prepare()
             held.forget(batch)
             for one in batch.values():
-                recorder.identify(one)
+                recorder.identify(one, kind="batch")
             recorder.start_forward()
             try:
                 with torch.autocast(self.target.type, dtype=torch.bfloat16, enabled=recorder.autocast):
@@ -122,13 +120,15 @@ class Tracer:
         self.note(recorder.answered)
         assembly = segments.Assembly(recorder, model, result)
         assembly.plan_leaving()
+        assembly.resting = lasting.resting(recorder, model)
         return assembly
 
-    def survey(self, model, prepare, run, blocks, experts, answers, precision="fp32"):
-        """A forward pass through all blocks: which of them are equal."""
+    def survey(self, model, prepare, run, blocks, experts, answers, precision="fp32", skipped=frozenset()):
+        """A forward pass, as a rule through all blocks: which of them are equal."""
         recorder = self.recorder(experts, precision)
         calls = modules.Calls(model, blocks)
         calls.recorder = recorder
+        calls.pass_over(skipped)
         with self.fake_mode, calls, recorder, without_gradients(answers):
             for parameter in model.parameters():
                 recorder.identify(parameter, kind="parameter")
@@ -151,7 +151,7 @@ class Tracer:
         axes = subject.axes()
         model = self.build(subject)
         self.say(f"{self.built}, built in {time.time() - started:.1f} s")
-        steps, buffers = Steps(self, subject, model), buffers_of(model)
+        steps, buffers = Steps(self, subject, model), layout.buffers_of(model)
         varies, points = steps.find_points(axes)
         points = [{**subject.held, **point} for point in points]
         try:
@@ -162,6 +162,9 @@ class Tracer:
             if subject.otherwise(error):
                 return self.trace(subject)
             raise (subject.why or error) from None
+        if steps.depends_on_length(points):
+            steps.hold(points)
+            return self.trace(subject)
         fitter = tape.Fitter(axes, points, varies)
         notes, traces, fixed = list(subject.notes), {}, False
         few = len(fitter.few) < len(points)
@@ -198,7 +201,7 @@ class Tracer:
         if fitter.unfit:
             notes.append(f"{len(fitter.unfit)} sizes follow no polynomial of {' and '.join(axes)}: held at {points[-1]}")
         notes.extend([*checkpoints.COUNTS.notes("model"), *self.leaks.notes()])
-        made = laid_out(self.device, self.answered, subject, model, axes, points, fitter, traces, notes, varies, fixed)
+        made = layout.laid_out(self.device, self.answered, subject, model, axes, points, fitter, traces, notes, varies, fixed)
         return {**made, "buffers": buffers}
 
     def picked_up(self, others):
@@ -242,16 +245,19 @@ class Steps:
 
     def record(self, precision, point):
         low = torch.bfloat16
-        changed = precision != self.precision and caches.forget_results(self.model)
+        forgotten = precision != self.precision and caches.forget_results(self.model)
         self.precision = precision
+        changed = set()
         if self.is_lower != (precision not in ("fp32", "mixed")):
             self.is_lower = not self.is_lower
-            changed = self.attributes.restore() or changed
+            changed = self.attributes.restore()
             with self.tracer.fake_mode:
                 self.model.to(low if self.is_lower else torch.float32)
-        if changed:
-            # What is kept is made again, in the type of the weights.
-            self.survey(point, low if precision == "half" else None, precision)
+        if forgotten or changed:
+            # What is kept is made again, in the type of the weights; by blocks that are passed over too, where they keep something.
+            within = {part for block in self.blocks.values() for part in block.modules()}
+            skipped = frozenset() if changed & within else self.skipped
+            self.survey(point, low if precision == "half" else None, precision, skipped)
         batch = self.batch(point, low if precision == "half" else None)
         made = self.tracer.record(self.model, batch, self.run, precision, self.skipped, self.blocks, self.experts,
                                   self.subject.answers)
@@ -265,7 +271,8 @@ class Steps:
         trace = tape.Trace(fitter)
         try:
             for at in chosen:
-                trace.add(at, *written(self.record(precision, fitter.points[at])))
+                assembly = self.record(precision, fitter.points[at])
+                trace.add(at, assembly.resting, *written(assembly))
                 if precision == "fp32" and self.traced_again(trace):
                     break
         except Exception as error:
@@ -287,9 +294,9 @@ class Steps:
                 made[one] = self.recorded(one, fitter, fitter.few)
         return made, self.tracer.answered
 
-    def survey(self, point, lower=None, precision="fp32"):
+    def survey(self, point, lower=None, precision="fp32", skipped=frozenset()):
         batch = self.batch(point, lower)
-        return self.tracer.survey(self.model, batch, self.run, self.blocks, self.experts, self.subject.answers, precision)
+        return self.tracer.survey(self.model, batch, self.run, self.blocks, self.experts, self.subject.answers, precision, skipped)
 
     def skip_equal(self, point):
         if not self.subject.answers:
@@ -297,7 +304,27 @@ class Steps:
         hooked = frozenset(path for path, module in self.model.named_modules() if lasting.is_hooked(module))
         self.skipped = modules.passed_over(self.survey(point), hooked)
         if not self.subject.answers:
-            self.lifetimes = lifetimes.of(self.tracer, self.model, self.batch(point), self.run, self.skipped, self.blocks, self.experts)
+            self.lifetimes = self.lifetimes_at(point)
+        # Of what a long pass left, nothing need be looked at again.
+        gc.collect()
+        gc.freeze()
+
+    def lifetimes_at(self, point):
+        return lifetimes.of(self.tracer, self.model, self.batch(point), self.run, self.skipped, self.blocks, self.experts)
+
+    def depends_on_length(self, points):
+        """Whether other operators run at another length, as in a loop over tokens: one will be traced alone. Asked before the first
+        backward pass, behind which no other process can be forked."""
+        first = points[0]
+        other = next((one for one in points if any(one[axis] != first[axis] for axis in self.lengths)), None)
+        if other is None or self.lifetimes is None:
+            return False
+        there = self.lifetimes_at(other)
+        return there is not None and there.places.keys() != self.lifetimes.places.keys()
+
+    def hold(self, points):
+        """Traces at the length of the last point alone."""
+        self.subject.hold({axis: points[-1][axis] for axis in self.lengths})
 
     def find_points(self, axes):
         """Sizes to trace at; images of other sizes only where the model takes them."""
@@ -329,8 +356,8 @@ def narrowed(subject, steps, trace, finished, varies):
     fitter = trace.fitter
     depends = not trace.agrees() if finished is None else bool(fitter.unfit)
     if steps.lengths and depends:
-        # Operators that depend on the length, as in a loop over tokens, or sizes that grow in steps.
-        subject.hold({axis: fitter.points[-1][axis] for axis in steps.lengths})
+        # Operators that depend on the length, or sizes that grow in steps.
+        steps.hold(fitter.points)
         return True
     if "I" in subject.axes() and varies and (finished is None or fitter.unfit):
         # Windows and paddings that depend on the image's size: its own size alone.
@@ -349,44 +376,3 @@ def answer_of(made):
     if first is None:
         raise Refused(f"the model returns {type(made).__name__}, in which there is no tensor of floating point")
     return first
-
-
-def laid_out(device, answered, subject, model, axes, points, fitter, traces, notes, varies, fixed):
-    """The tape of what was traced."""
-    notes.extend([*absent.NOTES, *foreign_kernels.LAUNCHES.notes(), *sorted(kernels.NOTES), *boxes.ANSWERED])
-    if device.name == "cuda" and device.library is not None and any(isinstance(one, torch.nn.RNNBase) for one in model.modules()):
-        notes.append("recurrent layers of torch.nn ran step by step; on a GPU cuDNN runs them, whose own reserve is not in the tape")
-    if answered:
-        asked = sorted(answered.items(), key=lambda pair: -pair[1])
-        notes.append(f"values were asked for and answered evenly, numbers as 1: {', '.join(name for name, _ in asked[:3])}")
-    sides = lambda one: [fitter.index([one.side(side, point) for point in points]) for side in one.sides]
-    return {
-        "memwall_tape": tape.VERSION if checkpoints.COUNTS.recomputes() else tape.WITHOUT_RECOMPUTING, "pass": "forward" if subject.answers else "step",
-        "name": subject.name, "source": subject.source,
-        "versions": {"torch": torch.__version__, **getattr(subject, "versions", {})},
-        "device": f"{device.name} ({device.how})", "differences": device.differences, "notes": notes,
-        "parameters": count(model), "output_layer": names.output_layer(model), "axes": axes, "points": points,
-        "terms": [[term.get(axis, 0) for axis in axes] for term in fitter.terms],
-        "image": subject.side if "I" in axes else None, "image_varies": bool(varies and "I" in axes),
-        "longest": subject.longest, "fixed": fixed,
-        "sizes": fitter.polynomials, "unfit": fitter.unfit,
-        "inputs": [[one.name.lstrip("_"), names.element_of(one.dtype)[0], int(one.dtype.is_floating_point), sides(one)]
-                   for one in subject.inputs],
-        "buffers": buffers_of(model),
-        "traces": traces, **({"recomputes": True} if checkpoints.COUNTS.recomputes() else {}),
-    }
-
-
-def buffers_of(model):
-    """Buffers: type, elements, how many alike."""
-    found = {}
-    for buffer in model.buffers():
-        key = (names.element_of(buffer.dtype)[0], buffer.numel())
-        found[key] = found.get(key, 0) + 1
-    return [[dtype, numel, times] for (dtype, numel), times in sorted(found.items())]
-
-
-def count(model):
-    return {"total": sum(p.numel() for p in model.parameters()),
-            "trainable": sum(p.numel() for p in model.parameters() if p.requires_grad),
-            "tensors": sum(1 for _ in model.parameters())}

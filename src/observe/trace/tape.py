@@ -210,7 +210,8 @@ class Trace:
         # By point: what all sizes have in common, the numbers, and where the segments stand.
         self.steps = {} if steps is None else steps
 
-    def add(self, point, segments, order, *between):
+    def add(self, point, resting, segments, order, *between):
+        """`resting` is what lies beside, whatever runs: its numbers are no sizes of the step."""
         numbers = []
 
         def place(number):
@@ -219,7 +220,7 @@ class Trace:
 
         laid = [{**segment, "path": ""} for segment in segments]
         skeleton = json.dumps([laid, order, *between], default=place)
-        self.steps[point] = (skeleton, numbers, [segment["path"] for segment in segments])
+        self.steps[point] = (skeleton, numbers, [segment["path"] for segment in segments], resting)
 
     def agrees(self):
         """Whether the same runs at all sizes."""
@@ -244,7 +245,7 @@ class Trace:
             if None in columns:
                 return None
         indices = map(str, map(self.fitter.index, columns))
-        skeleton, _, paths = self.steps[min(self.steps)]
+        skeleton, _, paths, _ = self.steps[min(self.steps)]
         segments, order, *between = json.loads(re.sub(json.dumps(PLACE), lambda _: next(indices), skeleton))
         kinds, known, of = [], {}, []
         for segment, path in zip(segments, paths):
@@ -253,7 +254,10 @@ class Trace:
                 known[key] = len(kinds)
                 kinds.append({**segment, "path": path})
             of.append(known[key])
-        return {"kinds": kinds, "order": [of[at] for at in order], **dict(zip(BETWEEN, between))}
+        made = {"kinds": kinds, "order": [of[at] for at in order], **dict(zip(BETWEEN, between))}
+        # Tables that grow with what was read are not what a plan's step finds: those of the last size.
+        resting = self.steps[max(self.steps)][3]
+        return {**made, "resting": resting} if resting else made
 
 
 def write(tape, path):

@@ -162,6 +162,10 @@ pub struct Trace {
     /// segments behind which and up to which it is held.
     #[serde(default)]
     pub named: Vec<TracedLink>,
+    /// What is there before and behind a step beside parameters, buffers and the batch, as tables that a layer made once: type,
+    /// elements, how many alike.
+    #[serde(default)]
+    pub resting: Vec<(TracedElement, u64, u64)>,
 }
 
 /// A tensor that another segment made: the segment that reads it, the tensor there, the segment that made it, the tensor there. For
