@@ -227,8 +227,12 @@ class _Watch:
             if steps.usual is None:
                 steps.learn_usual(self.hook)
             steps.settle(last)
-            if steps.usual is not None and (steps.healthy or steps.late):
-                wire.send(self.message(False, time.perf_counter()))
+            # One that stood still until its end has made no step since.
+            now = time.perf_counter()
+            self.look_for_stall(now, last)
+            stalls = self.stalling is not None
+            if stalls or (steps.usual is not None and (steps.healthy or steps.late)):
+                wire.send(self.message(stalls, now))
         finally:
             self.turning.release()
 
