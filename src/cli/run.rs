@@ -27,7 +27,7 @@ use super::{Exit, Failure, Streams, plans};
 use crate::app::{Mismatch, ToldSettings, planned_model, told_model};
 use crate::catalog::Catalog;
 use crate::compare::{Calibration, Candidates, Explanation, Subject, explain_resident};
-use crate::compare::{late_steps_of_run, step_share};
+use crate::compare::{last_start, late_steps_of_run, step_share};
 use crate::files;
 use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install, tell_exits};
 use crate::observe::trace::{REPORT, TAPE_VARIABLE, TRACER_VARIABLE};
@@ -227,17 +227,14 @@ fn killed(code: u8) -> Option<String> {
     }
 }
 
-/// Where time was lost: the late steps of each rank, else what the steps of the fullest wait for. A rank that waits for the
-/// others in its backward pass has none of its own.
+/// Where time was lost: the late steps of each rank, else what their steps wait for. A rank that waits for the others in its
+/// backward pass has none of its own.
 fn lost(runs: &[HookedRun]) -> Vec<String> {
     const MOST: usize = 3;
-    let mut ranks: Vec<&HookPlaces> = runs.iter().filter_map(|run| run.places.as_ref()).collect();
+    let mut ranks: Vec<&HookPlaces> = last_start(runs).into_iter().filter_map(|run| run.places.as_ref()).collect();
     ranks.order_by_key(|places| places.rank);
     let late: Vec<String> = late_steps_of_run(&ranks).into_iter().take(MOST).collect();
-    if late.is_empty() {
-        return hooked::fullest(runs).and_then(|(run, _)| step_share(run.places.as_ref()?)).into_iter().collect();
-    }
-    late
+    if late.is_empty() { step_share(&ranks).into_iter().collect() } else { late }
 }
 
 /// Where the hook was put.

@@ -11,6 +11,9 @@ const INTERRUPT: &str = "KeyboardInterrupt";
 /// The signal of the kernel where memory runs out, and of whoever does not ask.
 const SIGKILL: u32 = 9;
 
+/// Python's exit code for an exception that nobody caught.
+const RAISED: u32 = 1;
+
 /// How one process of a run ended, as far as anybody saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessEnd {
@@ -20,30 +23,36 @@ pub struct ProcessEnd {
     pub rank: Option<u32>,
     /// The exception that nobody caught, by its class: its last word.
     pub error: Option<String>,
+    /// When it told that it ends: Python itself ended it. None of one that left no word.
+    pub told: Option<Moment>,
     /// Its exit code or signal, by the system or its launcher.
     pub exit: Option<ProcessExit>,
-    /// When it told of its end or was seen to have ended, whichever came first.
-    pub at: Option<Moment>,
+    /// When it was seen to have ended.
+    pub exited: Option<Moment>,
 }
 
 impl ProcessEnd {
     fn of(run: &HookedRun) -> Self {
-        let told = run.end.as_ref().map(|_| run.heard);
-        let exit = run.exit.map(|(exit, _)| exit);
-        let seen = run.exit.map(|(_, at)| at);
         Self {
             pid: run.pid,
             rank: run.about.as_ref().and_then(|about| about.rank),
             error: run.end.as_ref().and_then(|end| end.error.clone()),
-            exit,
-            at: told.into_iter().chain(seen).min(),
+            told: run.end.as_ref().map(|_| run.heard),
+            exit: run.exit.map(|(exit, _)| exit),
+            exited: run.exit.map(|(_, at)| at),
         }
     }
 
-    /// Whether it ended by an exception, a signal or a code other than 0.
+    /// When it told of its end or was seen to have ended, whichever came first.
+    #[must_use]
+    pub fn at(&self) -> Option<Moment> {
+        self.told.into_iter().chain(self.exited).min()
+    }
+
+    /// Whether it ended by an exception, a signal or a code other than 0, or without a word and nobody saw how.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        let failed = |exit: ProcessExit| exit.signal.is_some() || exit.code.is_some_and(|code| code != 0);
+        let failed = |exit: ProcessExit| exit.shell_code().map_or(self.told.is_none(), |code| code != 0);
         self.error.is_some() || self.exit.is_some_and(failed)
     }
 
@@ -56,7 +65,8 @@ impl ProcessEnd {
     /// Its exception, or how the system says that it ended: `ValueError`, `SIGKILL, exit 137`.
     #[must_use]
     pub fn words(&self) -> Option<String> {
-        self.error.clone().or_else(|| self.exit?.words())
+        let unseen = || self.exit.filter(|_| self.has_failed()).map(|_| "without a word".to_owned());
+        self.error.clone().or_else(|| self.exit?.words()).or_else(unseen)
     }
 
     /// `rank 1`, or `process 4711` where it has none.
@@ -71,7 +81,12 @@ impl ProcessEnd {
 #[must_use]
 pub fn process_ends(runs: &[HookedRun], reports: &[LauncherReport]) -> Vec<ProcessEnd> {
     let mut ends: Vec<ProcessEnd> = last_start(runs).into_iter().map(ProcessEnd::of).collect();
-    for failed in reports.iter().flat_map(|report| &report.ranks) {
+    let told = || reports.iter().flat_map(|report| &report.ranks);
+    // Its ranks are other processes than those that were heard: it started them again, and they made no step.
+    if told().any(|failed| failed.rank.is_some()) && told().all(|failed| ends.iter().all(|end| !is_it(end, failed))) {
+        ends.retain(|end| told().all(|failed| failed.rank.is_none() || end.rank != failed.rank));
+    }
+    for failed in told() {
         match ends.iter_mut().find(|end| is_it(end, failed)) {
             Some(end) => {
                 end.exit = end.exit.filter(|exit| exit.words().is_some()).or(Some(failed.exit));
@@ -81,8 +96,9 @@ pub fn process_ends(runs: &[HookedRun], reports: &[LauncherReport]) -> Vec<Proce
                 pid: failed.exit.pid,
                 rank: failed.rank,
                 error: None,
+                told: None,
                 exit: Some(failed.exit),
-                at: None,
+                exited: None,
             }),
         }
     }
@@ -118,14 +134,25 @@ pub fn first_failure<'a>(ends: &'a [ProcessEnd], reports: &[LauncherReport]) -> 
     if let [only] = told.as_slice() {
         return named(only);
     }
-    if told.iter().any(|failed| named(failed).is_some_and(|end| end.at.is_none())) {
-        return told.first().and_then(|root| named(root));
+    if told.iter().any(|failed| named(failed).is_some_and(|end| end.at().is_none())) {
+        // Python exits with 1 for an exception, as that of a lost connection is.
+        let silent = told.iter().find(|failed| failed.exit.code != Some(RAISED));
+        return silent.or(told.first()).and_then(|root| named(root));
     }
-    // At one moment: who has left no word was ended, and the others were left.
-    let order = |end: &&ProcessEnd| (end.at.is_none(), end.at, end.error.is_some());
-    let first = failed().min_by_key(order)?;
-    let alone = failed().filter(|end| order(end) == order(&first)).count() == 1;
-    alone.then_some(first)
+    let earliest =
+        |told: bool| failed().filter(|end| end.told.is_some() == told).min_by_key(|end| (end.at().is_none(), end.at()));
+    match (earliest(false), earliest(true)) {
+        // One that is killed is seen a moment later than others tell of it; their processes last longer than that moment.
+        (Some(silent), Some(teller)) => {
+            let gone = |end: &ProcessEnd| end.exited.or(end.told);
+            let silent_first = gone(silent).is_some_and(|at| gone(teller).is_none_or(|other| at <= other));
+            Some(if silent_first { silent } else { teller })
+        }
+        (one, other) => {
+            let first = one.or(other)?;
+            (failed().filter(|end| end.at() == first.at()).count() == 1).then_some(first)
+        }
+    }
 }
 
 /// Who failed first and how, and who failed after it: `rank 1 ended first: SIGKILL, exit 137 …; rank 0 failed after it:

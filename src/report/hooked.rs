@@ -89,7 +89,9 @@ fn largest(text: &mut String, run: &HookedRun, step: &HookStep) {
 fn steps(text: &mut String, run: &HookedRun, step: &HookStep) {
     // A process that was killed tells nothing of the steps since it spoke last.
     let least = if run.end.is_none() { "at least " } else { "" };
-    let _ = write!(text, "{least}{} steps", step.step);
+    // Of a step that does not end its stack tells, and how many were before it.
+    let made = run.places.as_ref().map_or(step.step, |places| places.step.max(step.step));
+    let _ = write!(text, "{least}{made} step{}", if made == 1 { "" } else { "s" });
     if let Some(each) = run.pace.usual() {
         let _ = write!(text, ", {each} each");
     }
@@ -104,6 +106,9 @@ fn process(text: &mut String, run: &HookedRun, failed_first: bool) {
     if let Some(rank) = run.about.as_ref().and_then(|about| about.rank) {
         let _ = write!(text, "rank {rank}, ");
     }
+    if let Some(restarts) = run.about.as_ref().map(|about| about.restarts).filter(|restarts| *restarts > 0) {
+        let _ = write!(text, "restart {restarts}, ");
+    }
     let _ = write!(text, "process {}: ", run.pid);
     let Some(step) = &run.step else {
         text.push_str("no optimizer step was observed\n");
@@ -115,9 +120,13 @@ fn process(text: &mut String, run: &HookedRun, failed_first: bool) {
         let _ = write!(text, ", {value} {word} at most");
     }
     let seen = run.exit.map(|(exit, _)| exit).filter(|exit| exit.code != Some(0));
-    if let Some(words) = run.end.as_ref().and_then(HookEnd::words).or_else(|| seen?.words()) {
-        let first = if failed_first { ", the first to end" } else { "" };
-        let _ = write!(text, "; ended with {}{first}", printable(&words));
+    let first = if failed_first { ", the first to end" } else { "" };
+    match run.end.as_ref().and_then(HookEnd::words).or_else(|| seen?.words()) {
+        Some(words) => {
+            let _ = write!(text, "; ended with {}{first}", printable(&words));
+        }
+        None if failed_first => text.push_str("; ended without a word, the first to end"),
+        None => {}
     }
     text.push('\n');
 }

@@ -2,20 +2,29 @@
 
 use std::time::Instant;
 
-use crate::compare::{failure_words, first_failure, process_ends, stood_still};
+use crate::compare::{ProcessEnd, failure_words, first_failure, process_ends, stood_still};
 use crate::observe::ExitWatch;
-use crate::reading::{HookedRun, LauncherReport, Moment};
+use crate::reading::{HookedRun, LauncherReport, Moment, ProcessExit};
 
-/// The processes that are watched.
+/// The processes that are watched, and those that were gone by then.
 #[derive(Default)]
-pub struct ExitWatches(Vec<ExitWatch>);
+pub struct ExitWatches {
+    watches: Vec<ExitWatch>,
+    gone: Vec<(ProcessExit, Instant)>,
+}
 
 impl ExitWatches {
     /// Watches those that are heard for the first time.
     pub fn look(&mut self, runs: &[HookedRun]) {
         for run in runs.iter().filter(|run| run.end.is_none()) {
-            if self.0.iter().all(|watch| watch.pid() != run.pid) {
-                self.0.extend(ExitWatch::of(run.pid));
+            let pid = run.pid;
+            if self.watches.iter().any(|watch| watch.pid() == pid) || self.gone.iter().any(|(gone, _)| gone.pid == pid)
+            {
+                continue;
+            }
+            match ExitWatch::of(pid) {
+                Some(watch) => self.watches.push(watch),
+                None => self.gone.push((ProcessExit { pid, code: None, signal: None }, Instant::now())),
             }
         }
     }
@@ -24,7 +33,8 @@ impl ExitWatches {
     pub fn fill_in(&self, runs: &mut [HookedRun], now: Moment) {
         let seen = Instant::now();
         for run in runs {
-            let ended = self.0.iter().find(|watch| watch.pid() == run.pid).and_then(ExitWatch::ended);
+            let watched = self.watches.iter().find(|watch| watch.pid() == run.pid).and_then(ExitWatch::ended);
+            let ended = watched.or_else(|| self.gone.iter().find(|(gone, _)| gone.pid == run.pid).copied());
             run.exit = ended.map(|(exit, at)| {
                 let ago = seen.saturating_duration_since(at).as_millis();
                 (exit, Moment(now.0.saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX))))
@@ -50,8 +60,8 @@ pub fn ending(runs: &[HookedRun], reports: &[LauncherReport], end: CommandEnd) -
     let ends = process_ends(runs, reports);
     // Who was asked to end, and what fails because of that, is no news.
     let is_news = |at: Option<Moment>| end.asked.is_none_or(|asked| at.is_some_and(|at| at < asked));
-    let first = first_failure(&ends, reports).filter(|first| is_news(first.at));
-    let failed = ends.iter().filter(|one| one.has_failed()).filter_map(|one| one.at);
+    let first = first_failure(&ends, reports).filter(|first| is_news(first.at()));
+    let failed = ends.iter().filter(|one| one.has_failed()).filter_map(ProcessEnd::at);
     let moments: Vec<Moment> = failed.chain([end.at]).chain(end.asked).collect();
     let still = (end.code != 0 || end.asked.is_some()).then(|| stood_still(runs, &moments)).flatten();
     // The end of a command that is one process has been told.

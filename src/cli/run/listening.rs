@@ -11,8 +11,9 @@ use crate::cli::dashboard::Clock;
 use crate::observe::hook::Listener;
 use crate::reading::{HookedRun, LauncherReport};
 
-/// How long the listener waits for a message before it looks whether it shall end.
-const TURN: Duration = Duration::from_millis(200);
+/// How long the listener waits for messages before it looks whether it shall end, and for new processes: one that ends
+/// before it is watched leaves no exit code.
+const TURN: Duration = Duration::from_millis(50);
 
 /// What a listener has heard.
 #[derive(Default)]

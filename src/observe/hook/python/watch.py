@@ -160,7 +160,8 @@ class _Watch:
         self.steps.add_sample(min(self.wake_at, now), now, seen)
 
     def look_for_stall(self, now, last):
-        usual = self.steps.usual
+        # However many steps are late: those of every other one are no stall.
+        usual = self.steps.median
         least = _UNUSUAL_STALL if usual is None else max(_STALL * usual, usual + _STALL_SLACK)
         if now - last < least:
             if self.stalling is not None:
