@@ -292,7 +292,7 @@ fn a_message_of_another_gpu_than_the_plans_says_so_first() {
     );
     let total = 15.78 * f64::from(1 << 30);
     assert!(json["predicted"]["device_used"].as_f64().unwrap() > total, "{json}");
-    for fix in text.split("GiB of 15.8 GiB needed by prediction").rev().skip(1) {
+    for fix in text.rsplit("GiB of 15.8 GiB needed by prediction").skip(1) {
         let needed: f64 = fix.trim().rsplit(' ').next().unwrap().parse().unwrap();
         assert!(needed <= 15.8, "{text}");
     }

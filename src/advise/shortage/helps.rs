@@ -67,7 +67,7 @@ fn of_plan(oom: &OutOfMemory, plan: &PlanForMessage) -> Vec<String> {
     if offered.is_empty() {
         return vec![format!(
             "no single change of the plan: it needs {needed} by prediction, and no change brings it below {capacity} (memwall \
-             search tries several at once)"
+             search tries several at once, with that GPU in the plan)"
         )];
     }
     let one = |relief: &Fix| {

@@ -102,14 +102,14 @@ class _LateSteps:
         return middle, middle + max((_LATE - 1) * middle, _SPREAD * spread, slack)
 
     def faster_half(self, ordered):
-        """The times of the faster steps, where every second one or a few more are late: two groups that lie further apart
-        than those of either. None where the median is one of the faster ones, and where steps differ by themselves."""
+        """The times of the faster steps, where every second one or a few more are late: two groups that lie far apart,
+        as late steps do. None where the median is one of the faster ones, and where steps differ by themselves."""
         fewest, middle = len(ordered) // _FASTER, len(ordered) // 2
         gaps = [(ordered[at] - ordered[at - 1], at) for at in range(max(fewest, 1), middle + 1)]
         gap, at = max(gaps)
         faster, slower = ordered[:at], ordered[at:]
         apart = max(_middle_half(faster), _middle_half(slower))
-        return faster if slower[0] > self.late_from(faster, faster)[1] and gap > apart else None
+        return faster if slower[0] > self.late_from(faster, faster)[1] and gap > _SPREAD * apart else None
 
     def is_short(self):
         return self.usual is not None and self.usual < _SHORT_STEP
