@@ -82,7 +82,7 @@ mod tests {
     fn one_process_says_where() {
         let alone = still(0, Activity::Code, "time.sleep", 19, 30.0, 40_000);
         let said = "stood still for the last 31 s: 31 s in time.sleep, train.py:19";
-        assert_eq!(stood_still(&[alone.clone()], &[Moment(41_000)]).unwrap(), said);
+        assert_eq!(stood_still(std::slice::from_ref(&alone), &[Moment(41_000)]).unwrap(), said);
         assert_eq!(stood_still(&[alone], &[Moment(9_000)]), None, "that was before");
         assert_eq!(stood_still(&[HookedRun::new(7, Moment(1))], &[Moment(41_000)]), None);
     }

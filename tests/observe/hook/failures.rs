@@ -45,7 +45,7 @@ fn said(stderr: &[u8]) -> Vec<String> {
 }
 
 /// The line of a rank.
-fn rank<'a>(said: &'a [String], rank: u32) -> &'a str {
+fn rank(said: &[String], rank: u32) -> &str {
     said.iter().find(|line| line.trim_start().starts_with(&format!("rank {rank}, process "))).unwrap()
 }
 
@@ -143,8 +143,8 @@ fn a_rank_that_is_late_in_every_second_step_is_named_with_its_line() {
     while group.0.try_wait().unwrap().is_none() {
         listener.listen(Duration::from_millis(50), || Moment(1)).unwrap();
         let places = listener.runs().iter().filter_map(|run| run.places.as_ref());
-        let causes = places.filter_map(|places| Some((late_steps(places, Seconds(0.0))?.words, places.late_steps)));
-        named = named.or_else(|| causes.last());
+        let mut causes = places.filter_map(|places| Some((late_steps(places, Seconds(0.0))?.words, places.late_steps)));
+        named = named.or_else(|| causes.next());
     }
     let (words, late) = named.unwrap();
     assert!(words.contains(&line("late")) && late <= 20, "{words} after {late}");
