@@ -160,7 +160,10 @@ pub fn first_failure<'a>(ends: &'a [ProcessEnd], reports: &[LauncherReport]) -> 
 #[must_use]
 pub fn failure_words(first: &ProcessEnd, ends: &[ProcessEnd]) -> Option<String> {
     const MOST: usize = 3;
-    let after = || ends.iter().filter(|end| *end != first && end.has_failed() && !end.was_asked());
+    // How one ended that left no word and nobody saw, says nothing: its launcher may have ended it.
+    let is_seen = |end: &ProcessEnd| end.error.is_some() || end.exit.is_some_and(|exit| exit.shell_code().is_some());
+    let is_after = |end: &ProcessEnd| end != first && end.has_failed() && !end.was_asked() && is_seen(end);
+    let after = || ends.iter().filter(|end| is_after(end));
     let count = after().count();
     if count == 0 && first.error.is_some() {
         return None;

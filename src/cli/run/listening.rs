@@ -34,6 +34,13 @@ impl HookReport {
         let own = Some(std::process::id());
         self.runs.retain(|run| run.about.as_ref().is_some_and(|about| about.launcher == own));
         self.reports.retain(|report| report.run == own);
+        // A launcher that asks for its ranks at once is the only one to see how they ended.
+        for failed in self.reports.iter().flat_map(|report| &report.ranks) {
+            let run = self.runs.iter_mut().find(|run| run.pid == failed.exit.pid);
+            if let Some((exit, _)) = run.and_then(|run| run.exit.as_mut()).filter(|(exit, _)| exit.words().is_none()) {
+                *exit = failed.exit;
+            }
+        }
     }
 }
 
