@@ -47,7 +47,7 @@ pub use pace::StepPace;
 pub use place::{Activity, CodePlace, HookPlaces, HookStall, LateStep, PendingCollective, StepCause};
 pub use progress::{LogFormat, Progress, ProgressSource};
 pub use rank::{ActivityShare, RankReport, RankStall};
-pub use run::{ProcessExit, RankProcess, RunNews, exit_words};
+pub use run::{FailedRank, LauncherReport, ProcessExit, RankProcess, RunNews, exit_words};
 pub use serialized::taken_at;
 pub use snapshot::{BlockPurpose, DeviceSnapshot, SnapshotTerm};
 pub use stated::{StatedCheckpointing, StatedSettings, StatedType};

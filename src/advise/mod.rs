@@ -27,6 +27,6 @@ pub use search::{
     FoldedPlan, KNOBS, Knobs, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus, SmallestChange,
     divisors, fold, search, search_aloud, smallest_change, why_slower,
 };
-pub use shortage::{MemoryClaim, Shortage, ShortagePlan, shortage};
+pub use shortage::{MemoryClaim, PlanForMessage, PlanMismatch, Shortage, offered, shortage};
 pub use sweep::{NoPlan, ProgressCounter, Sweep, SweepPoint, sweep, sweep_counted};
 pub use walls::{AxisWalls, BandwidthWall, CapacityWall, throughput};

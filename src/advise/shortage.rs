@@ -1,27 +1,23 @@
 //! Memory that ran out: what was asked and held, what the plan foresaw, what would help by how much.
 
+mod beside;
 mod helps;
 
-use super::fixes::Fix;
+pub use beside::{PlanForMessage, PlanMismatch};
+pub use helps::offered;
+
 use crate::predict::Prediction;
 use crate::printable::printable;
 use crate::reading::{CacheTokens, OutOfMemory, OutOfMemoryKind};
 use crate::units::{Bytes, grouped};
-
-/// A plan beside what is explained.
-#[derive(Debug, Clone, Copy)]
-pub struct ShortagePlan<'a> {
-    /// Its prediction.
-    pub prediction: &'a Prediction,
-    /// Changes that would make it need less.
-    pub relief: &'a [Fix],
-}
 
 /// An out-of-memory message, explained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortage {
     /// What ran out, by how much, in one line.
     pub headline: String,
+    /// How the plan differs from what the message is of: another framework, another GPU.
+    pub mismatch: Option<String>,
     /// What was asked, and who held what; only what the message tells.
     pub held: Vec<MemoryClaim>,
     /// What would help, the surest first, with what it would bring.
@@ -60,14 +56,17 @@ impl MemoryClaim {
 
 /// Explains a message, against a plan where there is one.
 #[must_use]
-pub fn shortage(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Shortage {
+pub fn shortage(oom: &OutOfMemory, plan: Option<&PlanForMessage>) -> Shortage {
     // A plan is of a device's memory.
     let plan = plan.filter(|_| oom.kind.is_device() && !oom.is_absurd());
+    let mismatch = plan.and_then(|plan| plan.mismatch.as_ref());
+    let predicted = plan.filter(|_| !matches!(mismatch, Some(PlanMismatch::Framework(_))));
     Shortage {
         headline: headline(oom) + &beside(oom),
+        mismatch: mismatch.map(|mismatch| mismatch.words().to_owned()),
         held: held(oom),
         helps: helps::helps(oom, plan),
-        foreseen: plan.map(|plan| foreseen(oom, plan.prediction)).unwrap_or_default(),
+        foreseen: predicted.map(|plan| foreseen(oom, &plan.prediction)).unwrap_or_default(),
     }
 }
 

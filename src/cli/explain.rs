@@ -9,7 +9,7 @@ use serde_json::json;
 use super::args::{ExplainArgs, ListFormat};
 use super::plans::PlanSource;
 use super::{Exit, Failure, Streams, help, output, plans};
-use crate::advise::{ShortagePlan, savings};
+use crate::advise::PlanForMessage;
 use crate::catalog::Catalog;
 use crate::files;
 use crate::lessons::{Lesson, lesson, lessons, nearest};
@@ -141,11 +141,10 @@ fn explain_text(
         let why = format!("{name}: neither a memory snapshot nor a text with an out-of-memory message");
         return Err(Failure::usage(why));
     };
-    let fixes = plan.map(|plan| savings(plan.source.plan(), catalog)).unwrap_or_default();
-    let beside = plan.map(|plan| ShortagePlan { prediction: &plan.prediction, relief: &fixes });
+    let beside = plan.and_then(|plan| PlanForMessage::of(&message, plan.source.plan(), catalog));
     Ok(streams.print(match args.format {
-        ListFormat::Text => page.show(&explain::out_of_memory(&message, beside, page.width)),
-        ListFormat::Json => format!("{:#}\n", json::out_of_memory(&message, beside)),
+        ListFormat::Text => page.show(&explain::out_of_memory(&message, beside.as_ref(), page.width)),
+        ListFormat::Json => format!("{:#}\n", json::out_of_memory(&message, beside.as_ref())),
     }))
 }
 

@@ -2,19 +2,22 @@
 //! passed on.
 
 mod cpu_waits;
+mod ends;
+mod listening;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal as Number, kill_process};
 use tokio::process::{Child, Command};
 use tokio::runtime::Builder;
 
 use self::cpu_waits::RunWaits;
+use self::ends::{CommandEnd, ending, exit_codes};
+use self::listening::{HookListener, HookReport};
 use super::args::RunArgs;
 use super::dashboard::Clock;
 use super::plans::PlanSource;
@@ -24,18 +27,15 @@ use super::{Exit, Failure, Streams, plans};
 use crate::app::{Mismatch, ToldSettings, planned_model, told_model};
 use crate::catalog::Catalog;
 use crate::compare::{Calibration, Candidates, Explanation, Subject, explain_resident};
-use crate::compare::{late_steps_of_run, step_share};
+use crate::compare::{last_start, late_steps_of_run, step_share};
 use crate::files;
-use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install, tell_exit};
+use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install, tell_exits};
 use crate::observe::trace::{REPORT, TAPE_VARIABLE, TRACER_VARIABLE};
 use crate::order::StableOrder;
 use crate::predict::{Job, Prediction, predict};
 use crate::printable::printable;
 use crate::reading::{HookPlaces, HookedRun, exit_words};
 use crate::report::hooked;
-
-/// How long the listener waits for a message before it looks whether it shall end.
-const TURN: Duration = Duration::from_millis(200);
 
 /// Has the hook look into the first pass.
 const MODULES_VARIABLE: &str = "MEMWALL_MODULES";
@@ -64,9 +64,10 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
             None
         }
     };
+    let clock = Clock::start();
     let (listening, mut variables) = match placed {
         Some(HookLocation { listener, directory, variables }) => {
-            (Some((HookListener::start(listener), directory)), variables)
+            (Some((HookListener::start(listener, clock), directory)), variables)
         }
         None => (None, Vec::new()),
     };
@@ -81,15 +82,15 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
     // A plan of a CPU is held against what the first pass takes: few steps are too short for the sample of a later one.
     let looks = args.modules || planned.as_ref().is_some_and(PlannedCommand::looks_at_first_pass);
     variables.extend(looks.then(|| (MODULES_VARIABLE, "1".into())));
-    let ended = start(&args.command, variables);
+    let mut asked = None;
+    let ended = start(&args.command, variables, || asked = asked.or(Some(clock.now())));
+    let over = clock.now();
     let (mut heard, directory) =
         listening.map_or((HookReport::default(), None), |(listening, directory)| (listening.end(), Some(directory)));
-    // Other runs meet in the same directory.
-    heard.runs.retain(|run| run.about.as_ref().is_some_and(|about| about.launcher == Some(std::process::id())));
+    heard.retain_own();
     let code = code(ended?);
     if let Some(directory) = directory {
-        let pids: Vec<u32> = heard.runs.iter().map(|run| run.pid).collect();
-        tell_exit(&directory, &pids, code);
+        tell_exits(&directory, &exit_codes(&heard.runs, code));
     }
     if let Some(traced) = &traced {
         streams.note(&traced.report());
@@ -98,7 +99,9 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
         // Standard output is the command's.
         let plan = planned.as_ref().map(|planned| &planned.prediction);
         let mut text = killed(code).unwrap_or_default();
-        text.push_str(&hooked::summary(&heard.runs, heard.forgotten, plan));
+        let (first, words) = ending(&heard.runs, &heard.reports, CommandEnd { code, at: over, asked });
+        words.iter().for_each(|line| text.push_str(&format!("memwall: {}\n", printable(line))));
+        text.push_str(&hooked::summary(&heard.runs, heard.forgotten, plan, first));
         if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, &heard.cpu_waits, catalog))
         {
             text.push_str(&format!("memwall: {cause}\n"));
@@ -224,17 +227,14 @@ fn killed(code: u8) -> Option<String> {
     }
 }
 
-/// Where time was lost: the late steps of each rank, else what the steps of the fullest wait for. A rank that waits for the
-/// others in its backward pass has none of its own.
+/// Where time was lost: the late steps of each rank, else what their steps wait for. A rank that waits for the others in its
+/// backward pass has none of its own.
 fn lost(runs: &[HookedRun]) -> Vec<String> {
     const MOST: usize = 3;
-    let mut ranks: Vec<&HookPlaces> = runs.iter().filter_map(|run| run.places.as_ref()).collect();
+    let mut ranks: Vec<&HookPlaces> = last_start(runs).into_iter().filter_map(|run| run.places.as_ref()).collect();
     ranks.order_by_key(|places| places.rank);
     let late: Vec<String> = late_steps_of_run(&ranks).into_iter().take(MOST).collect();
-    if late.is_empty() {
-        return hooked::fullest(runs).and_then(|(run, _)| step_share(run.places.as_ref()?)).into_iter().collect();
-    }
-    late
+    if late.is_empty() { step_share(&ranks).into_iter().collect() } else { late }
 }
 
 /// Where the hook was put.
@@ -260,52 +260,13 @@ fn place(variable: impl Fn(&str) -> Option<OsString>) -> Result<HookLocation, Fa
     Ok(HookLocation { listener, directory: directory.path().to_owned(), variables })
 }
 
-/// What a listener has heard.
-#[derive(Default)]
-struct HookReport {
-    runs: Vec<HookedRun>,
-    /// Processes that were heard and had to make room for others.
-    forgotten: u64,
-    /// How long they waited for a core.
-    cpu_waits: RunWaits,
-}
-
-/// A listener on a thread of its own.
-struct HookListener {
-    thread: std::thread::JoinHandle<HookReport>,
-    ended: std::sync::Arc<std::sync::atomic::AtomicBool>,
-}
-
-impl HookListener {
-    fn start(mut listener: Listener) -> Self {
-        use std::sync::atomic::Ordering::Relaxed;
-        let ended = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let told = ended.clone();
-        let thread = std::thread::spawn(move || {
-            let clock = Clock::start();
-            let mut cpu_waits = RunWaits::default();
-            loop {
-                // What was sent before the end is heard: the queue is emptied once more.
-                let last = told.load(Relaxed);
-                let heard = listener.listen(TURN, || clock.now());
-                cpu_waits.look(listener.runs(), clock.now());
-                if last || heard.is_err() {
-                    let (runs, forgotten) = (listener.runs().to_vec(), listener.forgotten());
-                    return HookReport { runs, forgotten, cpu_waits };
-                }
-            }
-        });
-        Self { thread, ended }
-    }
-
-    fn end(self) -> HookReport {
-        self.ended.store(true, std::sync::atomic::Ordering::Relaxed);
-        self.thread.join().unwrap_or_default()
-    }
-}
-
 /// Runs the command to its end; one that cannot be run ends as a shell would.
-fn start(command: &[OsString], variables: Vec<(&'static str, OsString)>) -> Result<ExitStatus, Failure> {
+/// `asked` is called when somebody asks it to end.
+fn start(
+    command: &[OsString],
+    variables: Vec<(&'static str, OsString)>,
+    mut asked: impl FnMut(),
+) -> Result<ExitStatus, Failure> {
     let Some((program, arguments)) = command.split_first() else { return Err(Failure::failed("no command")) };
     let shown = PathBuf::from(program);
     let runtime = Builder::new_current_thread().enable_all().build();
@@ -322,6 +283,9 @@ fn start(command: &[OsString], variables: Vec<(&'static str, OsString)>) -> Resu
                     return status.map_err(|error| Failure::failed(format!("{}: {error}", shown.display())));
                 }
                 number = signals.next() => {
+                    if !matches!(number, Number::USR1 | Number::USR2) {
+                        asked();
+                    }
                     let received = match &mut group {
                         Some(group) => group.has_received(number).await,
                         None => None,

@@ -65,17 +65,19 @@ fn chosen_place(places: &HookPlaces) -> Option<usize> {
 /// late.
 #[must_use]
 pub fn late_steps_among(own: &StalledRank<'_>, ranks: &[StalledRank<'_>]) -> Option<StepCause> {
-    let cause = late_steps(own.places, own.age)?;
-    if cause.activity != Activity::Collective || ranks.len() < 2 {
-        return Some(cause);
+    let cause = late_steps(own.places, own.age);
+    if ranks.len() < 2 || cause.as_ref().is_some_and(|cause| cause.activity != Activity::Collective) {
+        return cause;
     }
+    // In its backward pass it waits as well, and no place of its own tells that.
     let theirs = ranks.iter().filter(|rank| rank.rank != own.rank).filter_map(|rank| {
         let cause = late_steps(rank.places, rank.age).filter(|cause| cause.activity != Activity::Collective)?;
         Some(StepCause { words: format!("{}: {}", rank.name(), cause.words), ..cause })
     });
     let share = |cause: &StepCause| cause.lost.map_or(0.0, |lost| lost.0);
     let most = theirs.max_by(|one, other| share(one).total_cmp(&share(other)));
-    Some(most.unwrap_or_else(|| StepCause { words: format!("waits for other ranks: {}", cause.words), ..cause }))
+    let waits = |cause: StepCause| StepCause { words: format!("waits for other ranks: {}", cause.words), ..cause };
+    most.or_else(|| cause.map(waits))
 }
 
 /// Why the last late steps of a run that has ended were late, however long ago, for a few words at its end: those of each
@@ -233,15 +235,22 @@ fn pending(stall: &HookStall, place: &CodePlace) -> String {
 
 /// What of healthy steps goes to something else than their work: `38 % of the step in DataLoader.__next__,
 /// train.py:88`; none where that is little.
+///
+/// Of several ranks it is that of the one where it is most: the others wait for it, in a collective or in their backward
+/// pass.
 #[must_use]
-pub fn step_share(places: &HookPlaces) -> Option<String> {
+pub fn step_share(ranks: &[&HookPlaces]) -> Option<String> {
     const FEWEST: u64 = 20;
-    if places.samples < FEWEST {
-        return None;
-    }
-    let others = places.places.iter().filter(|place| !place.activity.is_work() && place.share.0 >= WORTH);
-    let most = others.max_by(|one, other| one.share.0.total_cmp(&other.share.0))?;
-    Some(format!("{:.0} % of the step in {}", most.share.percent(), most.words()))
+    let told = ranks.iter().filter(|places| places.samples >= FEWEST);
+    let others = told.flat_map(|places| places.places.iter().map(|place| (places.rank, place)));
+    let others = others.filter(|(_, place)| !place.activity.is_work() && place.share.0 >= WORTH);
+    let waits = |place: &CodePlace| ranks.len() > 1 && place.activity == Activity::Collective;
+    let order = |(_, one): &(Option<u32>, &CodePlace), (_, other): &(Option<u32>, &CodePlace)| {
+        (!waits(one)).cmp(&!waits(other)).then(one.share.0.total_cmp(&other.share.0))
+    };
+    let (rank, most) = others.max_by(order)?;
+    let name = rank.filter(|_| ranks.len() > 1).map_or_else(String::new, |rank| format!("rank {rank}: "));
+    Some(format!("{name}{:.0} % of the step in {}", most.share.percent(), most.words()))
 }
 
 #[cfg(test)]

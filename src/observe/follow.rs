@@ -13,6 +13,7 @@ use tokio::sync::mpsc::Sender;
 use super::hook::{Directory, Listener, WakeHandle};
 use super::log::{Log, Pattern};
 use super::process::{ExitWatch, Waits, ranks_of, told_ranks_of, told_runs_of};
+use crate::order::StableOrder;
 use crate::reading::{Absence, Moment, RankProcess, RunNews};
 use crate::units::Seconds;
 
@@ -238,7 +239,9 @@ impl FollowThread {
     fn look(&mut self, clock: &impl Fn() -> Moment) {
         let now = clock();
         self.look_for_ranks(now);
-        self.news.exits = self.watches.iter().filter_map(ExitWatch::ended).collect();
+        let mut exits: Vec<_> = self.watches.iter().filter_map(ExitWatch::ended).collect();
+        exits.order_by_key(|(_, at)| *at);
+        self.news.exits = exits.into_iter().map(|(exit, _)| exit).collect();
         if let Some(pid) = self.news.pid.filter(|_| self.wanted.live) {
             self.news.waits = self.waits.of(pid, &self.news.ranks, now);
         }

@@ -1,6 +1,8 @@
 //! What the hook inside of a training process tells: the run, its steps, its modules.
 
-use super::{Absence, HookPlaces, Moment, OutOfMemory, Progress, ProgressSource, Reading, StepPace, exit_words};
+use super::{
+    Absence, HookPlaces, Moment, OutOfMemory, ProcessExit, Progress, ProgressSource, Reading, StepPace, exit_words,
+};
 use crate::units::{Bytes, Seconds, SignedBytes, TokensPerSec};
 
 /// One training process with the hook in it.
@@ -25,8 +27,10 @@ pub struct HookedRun {
     pub places: Option<HookPlaces>,
     /// When its places were told.
     pub placed: Moment,
-    /// How it ended, once it has.
+    /// How it ended, once it has told.
     pub end: Option<HookEnd>,
+    /// How and when it ended as the system has it, where somebody watched it.
+    pub exit: Option<(ProcessExit, Moment)>,
     /// When it was heard last.
     pub heard: Moment,
 }
@@ -67,6 +71,8 @@ pub struct HookAbout {
     pub world: Option<u32>,
     /// The pid of the `memwall run` that started it.
     pub launcher: Option<u32>,
+    /// How often torchrun had started the ranks again by then.
+    pub restarts: u32,
     /// PyTorch's version.
     pub torch: String,
     /// The class of the model.
@@ -110,7 +116,8 @@ pub struct HookEnd {
     pub error: Option<String>,
     /// What it says, where that is that memory ran out.
     pub out_of_memory: Option<OutOfMemory>,
-    /// The exit code of the command that `memwall run` had started: 128 and more for a signal, as shells say it.
+    /// Its exit code, or where nobody saw that the one of the command that `memwall run` had started: 128 and more for a
+    /// signal, as shells say it.
     pub code: Option<u8>,
 }
 
@@ -272,6 +279,7 @@ impl HookedRun {
             places: None,
             placed: now,
             end: None,
+            exit: None,
             heard: now,
         }
     }

@@ -177,6 +177,8 @@ pub struct HookPlaces {
     pub rank: Option<u32>,
     /// The pid of the `memwall run` that started it.
     pub launcher: Option<u32>,
+    /// Optimizer steps since the process began, as it told this.
+    pub step: u64,
     /// What a step takes as a rule.
     pub usual: Option<Seconds>,
     /// Samples in steps that were not late.

@@ -19,7 +19,7 @@ pub struct RunNews {
     pub ranks: Vec<RankProcess>,
     /// Processes with a hook that the followed one, a shell say, has started and that are no ranks of one run.
     pub runs_below: Vec<u32>,
-    /// How the followed process and its ranks ended: those that have.
+    /// How the followed process and its ranks ended: those that have, the first one first.
     pub exits: Vec<ProcessExit>,
     /// Those of them that do nothing now, and what for.
     pub waits: Vec<ProcessWait>,
@@ -54,6 +54,13 @@ pub struct ProcessExit {
 }
 
 impl ProcessExit {
+    /// The number that a shell shows: the code, or 128 and the signal; none where it is not known.
+    #[must_use]
+    pub fn shell_code(&self) -> Option<u8> {
+        let number = self.signal.map_or(self.code, |signal| Some(128 + signal))?;
+        u8::try_from(number & 0xff).ok()
+    }
+
     /// `exit 1`, or `SIGKILL, exit 137`, as a shell has it; nothing where it is not known.
     #[must_use]
     pub fn words(&self) -> Option<String> {
@@ -63,6 +70,24 @@ impl ProcessExit {
             (None, None) => None,
         }
     }
+}
+
+/// A rank that failed, as the launcher that had started it says: torchrun, `accelerate launch`, `torch.multiprocessing`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailedRank {
+    /// The rank, where the launcher counts ranks.
+    pub rank: Option<u32>,
+    /// Its process and how that ended.
+    pub exit: ProcessExit,
+}
+
+/// What a launcher says of ranks that failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LauncherReport {
+    /// The pid of the `memwall run` that started the launcher.
+    pub run: Option<u32>,
+    /// The ranks, the one first that the launcher calls the root cause.
+    pub ranks: Vec<FailedRank>,
 }
 
 /// An exit code as a shell tells it: 128 and more is a signal.

@@ -20,9 +20,9 @@ pub fn fullest(runs: &[HookedRun]) -> Option<(&HookedRun, &HookStep)> {
 }
 
 /// The run in a few lines, against the plan where there is one: the process that held most, then each of several.
-/// `forgotten` processes were heard and are not among `runs`.
+/// `forgotten` processes were heard and are not among `runs`; the process `failed_first` failed before others did.
 #[must_use]
-pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<&Prediction>) -> String {
+pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<&Prediction>, failed_first: Option<u32>) -> String {
     let mut text = String::new();
     match fullest(runs) {
         Some((run, step)) => {
@@ -41,8 +41,7 @@ pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<&Prediction>) ->
     if runs.len() > 1 || (nothing_seen && !runs.is_empty()) {
         let mut each: Vec<&HookedRun> = runs.iter().collect();
         each.order_by_key(|run| (run.about.as_ref().and_then(|about| about.rank), run.pid));
-        let first = failed_first(runs);
-        each.into_iter().for_each(|run| process(&mut text, run, first == Some(run.pid)));
+        each.into_iter().for_each(|run| process(&mut text, run, failed_first == Some(run.pid)));
     }
     if forgotten > 0 {
         let _ = writeln!(text, "memwall: {forgotten} processes more were heard and are not listed");
@@ -90,7 +89,9 @@ fn largest(text: &mut String, run: &HookedRun, step: &HookStep) {
 fn steps(text: &mut String, run: &HookedRun, step: &HookStep) {
     // A process that was killed tells nothing of the steps since it spoke last.
     let least = if run.end.is_none() { "at least " } else { "" };
-    let _ = write!(text, "{least}{} steps", step.step);
+    // Of a step that does not end its stack tells, and how many were before it.
+    let made = run.places.as_ref().map_or(step.step, |places| places.step.max(step.step));
+    let _ = write!(text, "{least}{made} step{}", if made == 1 { "" } else { "s" });
     if let Some(each) = run.pace.usual() {
         let _ = write!(text, ", {each} each");
     }
@@ -99,19 +100,14 @@ fn steps(text: &mut String, run: &HookedRun, step: &HookStep) {
     }
 }
 
-/// The process of several that told first of its failure: the others may have failed because of it.
-fn failed_first(runs: &[HookedRun]) -> Option<u32> {
-    let failed = || runs.iter().filter(|run| run.end.as_ref().is_some_and(|end| end.error.is_some()));
-    let first = failed().min_by_key(|run| run.heard)?;
-    let alone = failed().filter(|run| run.heard == first.heard).count() == 1;
-    (alone && failed().count() > 1).then_some(first.pid)
-}
-
 /// One of several processes, in a line.
 fn process(text: &mut String, run: &HookedRun, failed_first: bool) {
     text.push_str("memwall:   ");
     if let Some(rank) = run.about.as_ref().and_then(|about| about.rank) {
         let _ = write!(text, "rank {rank}, ");
+    }
+    if let Some(restarts) = run.about.as_ref().map(|about| about.restarts).filter(|restarts| *restarts > 0) {
+        let _ = write!(text, "restart {restarts}, ");
     }
     let _ = write!(text, "process {}: ", run.pid);
     let Some(step) = &run.step else {
@@ -123,9 +119,14 @@ fn process(text: &mut String, run: &HookedRun, failed_first: bool) {
     if let Reading::Known { value, .. } = &step.peak_allocated {
         let _ = write!(text, ", {value} {word} at most");
     }
-    if let Some(words) = run.end.as_ref().and_then(HookEnd::words) {
-        let first = if failed_first { ", the first to tell" } else { "" };
-        let _ = write!(text, "; ended with {}{first}", printable(&words));
+    let seen = run.exit.map(|(exit, _)| exit).filter(|exit| exit.code != Some(0));
+    let first = if failed_first { ", the first to end" } else { "" };
+    match run.end.as_ref().and_then(HookEnd::words).or_else(|| seen?.words()) {
+        Some(words) => {
+            let _ = write!(text, "; ended with {}{first}", printable(&words));
+        }
+        None if failed_first => text.push_str("; ended without a word, the first to end"),
+        None => {}
     }
     text.push('\n');
 }

@@ -25,6 +25,8 @@ fn lines(known: &MemoryExhaustion, look: &Look, width: usize) -> Vec<Line<'stati
         .into_iter()
         .map(|line| Line::styled(format!(" {line}"), theme.danger()))
         .collect();
+    let mismatch = shortage.mismatch.iter().flat_map(|words| wrapped(words, room, 3));
+    lines.extend(mismatch.map(|line| Line::styled(format!(" {line}"), theme.warning())));
     if !shortage.held.is_empty() {
         lines.push(Line::default());
         lines.push(Line::styled(format!("  {}{}", left("", NAME), right("GiB", FIGURE)), theme.dim()));

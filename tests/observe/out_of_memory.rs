@@ -250,3 +250,85 @@ fn the_shortest_of_several_ranks_and_a_compiled_programs_table() {
     let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("XLA_PYTHON_CLIENT_MEM_FRACTION=.95 on a device of 15.2 GiB or more"), "{out}");
 }
+
+/// Eight billion parameters over eight GPUs of 80 GB: some 46 GiB of each.
+const LARGE: &str = "
+model: {preset: llama-3-8b, batch_size: 64, sequence_length: 4096}
+training: {precision: bf16-mixed, micro_batch_size: 1, activation_checkpointing: full}
+hardware: {gpu_type: NVIDIA H100}
+cluster: {num_gpus: 8}
+distribution: {strategy: fsdp}
+";
+
+/// PyTorch's message of a device, in GiB: in all, free, in tensors, asked.
+fn message_of(backend: &str, [total, free, allocated, asked]: [f64; 4]) -> String {
+    format!(
+        "torch.OutOfMemoryError: {backend} out of memory. Tried to allocate {asked:.2} GiB. GPU 0 has a total capacity of \
+         {total:.2} GiB of which {free:.2} GiB is free. Of the allocated memory {allocated:.2} GiB is allocated by PyTorch, and \
+         0.20 GiB is reserved by PyTorch but unallocated.\n"
+    )
+}
+
+/// What is said beside that plan, on one line, and as JSON.
+fn beside(plan: &str, message: &str) -> (String, serde_json::Value) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("plan.yaml"), plan).unwrap();
+    let (text, err, code) = explain_in(folder.path(), &["-", "--plan", "plan.yaml"], message);
+    assert_eq!((err.as_str(), code), ("", 0));
+    let (json, ..) = explain_in(folder.path(), &["-", "--plan", "plan.yaml", "--format", "json"], message);
+    (on_one_line(&text), serde_json::from_str(&json).unwrap())
+}
+
+#[test]
+fn a_message_of_another_gpu_than_the_plans_says_so_first() {
+    // A V100 of 15.78 GiB: nothing that needs more than it has helps, nor is 20 GiB of 14.4 saved.
+    let (text, json) = beside(LARGE, &message_of("CUDA", [15.78, 0.01, 14.2, 0.02]));
+    let first = "the message is of a GPU with 15.8 GiB, the plan's NVIDIA H100 SXM 80GB has 79.6 GiB";
+    let (ahead, behind) = text.split_once(first).unwrap_or_else(|| panic!("{text}"));
+    assert!(!ahead.contains("asked 0.02 for one tensor") && behind.contains("for one tensor"), "{text}");
+    assert!(
+        !text.contains("less by prediction") && json["plan_mismatch"].as_str().unwrap().starts_with(first),
+        "{text}"
+    );
+    let total = 15.78 * f64::from(1 << 30);
+    assert!(json["predicted"]["device_used"].as_f64().unwrap() > total, "{json}");
+    for fix in text.rsplit("GiB of 15.8 GiB needed by prediction").skip(1) {
+        let needed: f64 = fix.trim().rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(needed <= 15.8, "{text}");
+    }
+    // The one AMD GPU of 192 GB: by the plan it would have done.
+    let (text, _) = beside(LARGE, &message_of("HIP", [191.98, 4.0, 180.0, 12.0]));
+    assert!(text.contains("the plan is predicted for AMD Instinct MI300X"), "{text}");
+    assert!(text.contains("the plan of this run: by this one") && !text.contains("training.compile"), "{text}");
+    // PyTorch says 79.10 GiB of it, NVML 79.6: the plan's own.
+    let (text, json) = beside(LARGE, &message_of("CUDA", [79.1, 1.0, 30.0, 2.0]));
+    assert!(json["plan_mismatch"].is_null() && text.contains("training.compile: true"), "{text}");
+}
+
+#[test]
+fn no_change_saves_more_than_the_process_held() {
+    let (text, json) = beside(LARGE, &message_of("CUDA", [79.1, 1.0, 9.0, 2.0]));
+    let held = 9.2 * f64::from(1 << 30) + 2e7;
+    let relief = json["relief"].as_array().unwrap();
+    assert!(!relief.is_empty() && relief.iter().all(|fix| fix["saves"].as_f64().unwrap() <= held), "{json}");
+    assert!(!text.contains("pipeline_parallel"), "20 GiB of 9.2: {text}");
+}
+
+#[test]
+fn a_message_of_another_framework_gets_no_keys_of_a_pytorch_plan() {
+    for message in [
+        "W tensorflow/core/framework/op_kernel.cc:1745] OP_REQUIRES failed at conv_ops.cc:1105 : RESOURCE_EXHAUSTED: OOM when \
+         allocating tensor with shape[256,512,28,28] and type float on \
+         /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc\n",
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.\n",
+        "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,589,934,592 bytes (allocated so far: 12,884,901,888 \
+         bytes).\n",
+    ] {
+        let (text, json) = beside(LARGE, message);
+        assert!(text.contains("the plan predicts what PyTorch takes"), "{text}");
+        for key in ["training.", "distribution.", "the plan foresees"] {
+            assert!(!text.contains(key), "{key}: {text}");
+        }
+        assert_eq!(json["relief"].as_array().map(Vec::len), Some(0));
+    }
+}

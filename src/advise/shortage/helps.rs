@@ -1,13 +1,13 @@
 //! What would help where memory ran out; nothing that could not.
 
-use super::ShortagePlan;
+use super::beside::{PlanForMessage, PlanMismatch, is_of_other_framework};
 use crate::advise::fixes::Fix;
 use crate::predict::Prediction;
 use crate::reading::{OutOfMemory, OutOfMemoryKind};
 use crate::units::Bytes;
 
 /// What would help, the surest first, with what it would bring.
-pub fn helps(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Vec<String> {
+pub fn helps(oom: &OutOfMemory, plan: Option<&PlanForMessage>) -> Vec<String> {
     if oom.is_absurd() {
         return vec![
             "look at what came before: such a size follows a failed collective, an overflowed index or freed memory"
@@ -30,22 +30,72 @@ pub fn helps(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Vec<String> {
     if !oom.kind.is_device() || oom.kind == OutOfMemoryKind::KvCache {
         return helps;
     }
-    let enough = Enough::of(oom);
-    for relief in plan.map_or(&[][..], |plan| plan.relief) {
-        let keys: Vec<String> = relief.change.set.iter().map(|(key, value)| format!("{key}: {value}")).collect();
-        let slower = plan.map_or(String::new(), |plan| pace(relief, plan.prediction));
-        helps.push(format!(
-            "{}, {} less by prediction{slower}{}",
-            keys.join(", "),
-            relief.saves(),
-            enough.word(relief.saves())
-        ));
-    }
-    if plan.is_none() && !has_room(oom) && trains(oom) {
-        helps.push(WITH_PLAN.to_owned());
+    helps.extend(plan.map(|plan| of_plan(oom, plan)).unwrap_or_default());
+    if !has_room(oom) && trains(oom) {
+        match plan {
+            None => helps.push(WITH_PLAN.to_owned()),
+            Some(_) if is_of_other_framework(oom) => helps.push(OF_OTHERS.to_owned()),
+            Some(_) => {}
+        }
     }
     helps
 }
+
+/// The plan's changes, with what each would bring: on another GPU than the plan's, what the changed plan needs of it.
+fn of_plan(oom: &OutOfMemory, plan: &PlanForMessage) -> Vec<String> {
+    let enough = Enough::of(oom);
+    let keys = |relief: &Fix| {
+        let keys: Vec<String> = relief.change.set.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+        keys.join(", ")
+    };
+    let offered = offered(oom, plan);
+    let Some(PlanMismatch::Gpu { capacity, .. }) = &plan.mismatch else {
+        let one = |relief: &Fix| {
+            let slower = pace(relief, &plan.prediction);
+            let saves = relief.saves();
+            format!("{}, {saves} less by prediction{slower}{}", keys(relief), enough.word(saves))
+        };
+        return offered.into_iter().map(one).collect();
+    };
+    let needed = plan.prediction.capacity.needed;
+    if needed <= *capacity {
+        return vec![format!(
+            "the plan of this run: by this one {needed} of {capacity} are needed, and the run wanted more (memwall infer PID \
+             writes the plan of what runs)"
+        )];
+    }
+    if offered.is_empty() {
+        return vec![format!(
+            "no single change of the plan: it needs {needed} by prediction, and no change brings it below {capacity} (memwall \
+             search tries several at once, with that GPU in the plan)"
+        )];
+    }
+    let one = |relief: &Fix| {
+        let slower = pace(relief, &plan.prediction);
+        format!("{}: {} of {capacity} needed by prediction{slower}", keys(relief), relief.outline.capacity.needed)
+    };
+    offered.into_iter().map(one).collect()
+}
+
+/// The changes that are of use: on the plan's own GPU those that save no more than the process held, on another GPU those
+/// with which the plan fits it.
+#[must_use]
+pub fn offered<'a>(oom: &OutOfMemory, plan: &'a PlanForMessage) -> Vec<&'a Fix> {
+    let held = [oom.in_process, oom.reserved(), oom.allocated].into_iter().flatten().max();
+    let is_offered = |relief: &&Fix| match &plan.mismatch {
+        Some(PlanMismatch::Framework(_)) => false,
+        Some(PlanMismatch::Gpu { capacity, .. }) => {
+            plan.prediction.capacity.needed > *capacity && relief.outline.capacity.needed <= *capacity
+        }
+        // More cannot be freed of it, whatever the plan would need at its peak.
+        None => held.is_none_or(|held| relief.saves() <= held),
+    };
+    plan.relief.iter().filter(is_offered).collect()
+}
+
+/// What helps in any framework.
+const OF_OTHERS: &str =
+    "a smaller batch on each device, recomputation in the backward pass, or sharding, as its framework has them";
 
 /// The advice that a plan makes figures of.
 pub const WITH_PLAN: &str = "a smaller micro batch, checkpointing, sharding: beside the run's plan each is predicted";

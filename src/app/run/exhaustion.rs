@@ -1,6 +1,6 @@
 //! Memory that ran out: what the run's log or its hook said of it, explained as soon as it is known.
 
-use crate::advise::{Shortage, ShortagePlan, savings, shortage};
+use crate::advise::{PlanForMessage, Shortage, shortage};
 use crate::app::notice::{info, problem};
 use crate::app::state::{Overlay, State};
 use crate::reading::OutOfMemory;
@@ -18,15 +18,14 @@ impl MemoryExhaustion {
     /// Lines that it takes to show all of it.
     #[must_use]
     pub fn lines(&self) -> usize {
-        let Shortage { held, helps, foreseen, .. } = &self.explained;
-        5 + held.len() + helps.len() + 2 * foreseen.len()
+        let Shortage { mismatch, held, helps, foreseen, .. } = &self.explained;
+        5 + 3 * usize::from(mismatch.is_some()) + held.len() + helps.len() + 2 * foreseen.len()
     }
 
     fn of(state: &State, message: OutOfMemory) -> Self {
-        let plan = state.plans.run.as_ref().and_then(|run| run.plan().plan().zip(run.plan().prediction()));
-        let fixes = plan.map(|(plan, _)| savings(plan, &state.catalog)).unwrap_or_default();
-        let beside = plan.map(|(_, prediction)| ShortagePlan { prediction, relief: &fixes });
-        Self { explained: shortage(&message, beside), message }
+        let plan = state.plans.run.as_ref().and_then(|run| run.plan().plan());
+        let beside = plan.and_then(|plan| PlanForMessage::of(&message, plan, &state.catalog));
+        Self { explained: shortage(&message, beside.as_ref()), message }
     }
 }
 

@@ -47,7 +47,11 @@ impl Telemetry {
     /// What of each step goes to something else than its work.
     #[must_use]
     pub fn step_share(&self, monitor: &Monitor) -> Option<String> {
-        self.placed(monitor).and_then(|(_, places)| step_share(places))
+        let (own, _) = self.placed(monitor)?;
+        let of_run =
+            self.news.hooks.iter().filter(|run| run.pid == own.pid || (run.end.is_none() && is_of_run(own, run)));
+        let ranks: Vec<&HookPlaces> = of_run.filter_map(|run| run.places.as_ref()).collect();
+        step_share(&ranks)
     }
 
     /// The attached process and what was told of its stack. One that is stalled tells no steps: it is not quiet.

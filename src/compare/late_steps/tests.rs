@@ -161,6 +161,26 @@ fn what_healthy_steps_wait_for_has_its_share() {
     let places =
         vec![place(Activity::Forward, "forward", 90, 0.5), place(Activity::Data, "DataLoader.__next__", 88, 0.38)];
     let told = HookPlaces { samples: 100, places, ..HookPlaces::default() };
-    assert_eq!(step_share(&told).unwrap(), "38 % of the step in DataLoader.__next__, train.py:88");
-    assert_eq!(step_share(&HookPlaces { samples: 10, ..told }), None);
+    assert_eq!(step_share(&[&told]).unwrap(), "38 % of the step in DataLoader.__next__, train.py:88");
+    assert_eq!(step_share(&[&HookPlaces { samples: 10, ..told }]), None);
+}
+
+#[test]
+fn of_ranks_the_one_is_named_that_the_others_wait_for() {
+    let busy = vec![place(Activity::Code, "tokenize", 11, 0.4), place(Activity::Backward, "backward", 24, 0.4)];
+    let waits = vec![place(Activity::Backward, "backward", 24, 0.8)];
+    let asked = vec![place(Activity::Collective, "barrier", 30, 0.7)];
+    let told = |rank, places| HookPlaces { rank: Some(rank), samples: 100, places, ..HookPlaces::default() };
+    let (first, busy, last) = (told(0, waits), told(1, busy), told(2, asked));
+    assert_eq!(step_share(&[&first, &busy, &last]).unwrap(), "rank 1: 40 % of the step in tokenize, train.py:11");
+    assert_eq!(step_share(&[&first]), None);
+    // Nobody knows what the others do.
+    assert_eq!(step_share(&[&first, &last]).unwrap(), "rank 2: 70 % of the step in barrier, train.py:30");
+    // Late steps of a rank that waits in its backward pass are those of the one it waits for.
+    let works = late(vec![place(Activity::Backward, "backward", 24, 0.6)], &[0; 9], 100);
+    let tokenizes = late(vec![place(Activity::Code, "tokenize", 11, 0.0)], &[0; 9], 100);
+    let ranks = [rank(0, &works), rank(1, &tokenizes)];
+    let said = "rank 1: tokenize, train.py:11: in 9 of 9 late steps, 200 ms more each";
+    assert_eq!(late_steps_among(&ranks[0], &ranks).unwrap().words, said);
+    assert_eq!(late_steps_among(&ranks[0], &ranks[..1]), None);
 }

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use crate::order::StableOrder;
 use crate::out_of_memory;
 use crate::reading::{
-    Absence, HookAbout, HookEnd, HookMemory, HookModules, HookPlaces, HookStep, ModuleBlock, ModuleKind, Moment,
-    OutOfMemory, Reading,
+    Absence, FailedRank, HookAbout, HookEnd, HookMemory, HookModules, HookPlaces, HookStep, LauncherReport,
+    ModuleBlock, ModuleKind, Moment, OutOfMemory, ProcessExit, Reading,
 };
 use crate::units::{Bytes, Seconds, SignedBytes};
 
@@ -50,6 +50,8 @@ pub enum Body {
     Places(Box<HookPlaces>),
     /// The process ends, or has ended.
     End(HookEnd),
+    /// It is a launcher, and ranks of it failed.
+    Failures(LauncherReport),
 }
 
 /// Reads a datagram that came at `now`; none where it is not one of the hook's.
@@ -62,6 +64,7 @@ pub fn read(datagram: &[u8], now: Moment) -> Option<Message> {
         "run" => Body::About(Box::new(serde_json::from_slice::<RawAbout>(datagram).ok()?.into())),
         "step" => Body::Step(serde_json::from_slice::<RawStep>(datagram).ok()?.at(now)?),
         "end" => Body::End(serde_json::from_slice::<RawEnd>(datagram).ok()?.into()),
+        "failures" => Body::Failures(serde_json::from_slice::<RawFailures>(datagram).ok()?.into()),
         "places" => Body::Places(Box::new(super::places::read(datagram)?)),
         "modules" => Body::Modules(serde_json::from_slice::<RawModules>(datagram).ok()?.into()),
         _ => return None,
@@ -85,6 +88,8 @@ struct RawAbout {
     local_rank: Option<u32>,
     world: Option<u32>,
     launcher: Option<u32>,
+    #[serde(default)]
+    restarts: u32,
     #[serde(default)]
     torch: String,
     model: Option<String>,
@@ -120,6 +125,7 @@ impl From<RawAbout> for HookAbout {
             local_rank: raw.local_rank,
             world: raw.world,
             launcher: raw.launcher,
+            restarts: raw.restarts,
             torch: cut(raw.torch),
             model: raw.model.map(cut),
             optimizer: cut(raw.optimizer),
@@ -155,6 +161,31 @@ impl From<RawEnd> for HookEnd {
             out_of_memory: raw.message.as_deref().and_then(out_of_memory::find).filter(OutOfMemory::ends_runs),
             code: raw.code,
         }
+    }
+}
+
+#[derive(Deserialize)]
+struct RawFailures {
+    launcher: Option<u32>,
+    ranks: Vec<RawFailedRank>,
+}
+
+#[derive(Deserialize)]
+struct RawFailedRank {
+    rank: Option<u32>,
+    pid: u32,
+    /// As Python has it: below 0 for a signal.
+    code: i32,
+}
+
+impl From<RawFailures> for LauncherReport {
+    fn from(raw: RawFailures) -> Self {
+        let failed = |raw: RawFailedRank| {
+            let number = raw.code.unsigned_abs();
+            let (code, signal) = if raw.code < 0 { (None, Some(number)) } else { (Some(number), None) };
+            FailedRank { rank: raw.rank, exit: ProcessExit { pid: raw.pid, code, signal } }
+        };
+        Self { run: raw.launcher, ranks: raw.ranks.into_iter().take(MOST_ROWS).map(failed).collect() }
     }
 }
 

@@ -8,7 +8,7 @@ mod receive;
 mod senders;
 
 pub use directory::{Directory, DirectoryError, HOOK_DIRECTORY_VARIABLE};
-pub use receive::{Listener, WakeHandle, tell_exit};
+pub use receive::{Listener, WakeHandle, tell_exits};
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -24,6 +24,7 @@ pub const HOOK: &str = one_python_file!(
     "python/wire.py",
     "python/modules.py",
     "python/tensors.py",
+    "python/ends.py",
     "python/install.py",
     "python/activities.py",
     "python/batches.py",

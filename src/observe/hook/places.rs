@@ -21,6 +21,8 @@ const LONGEST: f64 = 3.2e7;
 struct RawPlaces {
     rank: Option<u32>,
     launcher: Option<u32>,
+    #[serde(default)]
+    step: u64,
     usual_s: Option<f64>,
     #[serde(default)]
     samples: u64,
@@ -78,6 +80,7 @@ pub fn read(datagram: &[u8]) -> Option<HookPlaces> {
     Some(HookPlaces {
         rank: raw.rank,
         launcher: raw.launcher,
+        step: raw.step,
         usual: raw.usual_s.filter(|time| is_time(*time)).map(Seconds),
         samples: raw.samples,
         places,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::directory::{Directory, DirectoryError};
 use super::message::{self, Body, Message};
 use super::senders::{SenderPids, own_namespace};
-use crate::reading::{HookEnd, HookLosses, HookedRun, Moment};
+use crate::reading::{HookEnd, HookLosses, HookedRun, LauncherReport, Moment};
 
 /// A datagram is cut here: the hook writes less.
 const LARGEST: usize = 64 * 1024;
@@ -24,6 +24,9 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Processes that are kept apart.
 const MOST_RUNS: usize = 64;
+
+/// Reports of launchers that are kept: a run has one for each machine.
+const MOST_REPORTS: usize = 16;
 
 /// What comes within this time of the first is told together.
 const TOGETHER: Duration = Duration::from_secs(1);
@@ -50,6 +53,7 @@ pub struct Listener {
     path: PathBuf,
     buffer: Vec<u8>,
     runs: Vec<HookedRun>,
+    reports: Vec<LauncherReport>,
     senders: SenderPids,
     losses: HookLosses,
     forgotten: u64,
@@ -73,6 +77,7 @@ impl Listener {
             path,
             buffer: vec![0; LARGEST],
             runs: Vec::new(),
+            reports: Vec::new(),
             senders: SenderPids::new("/proc"),
             losses: HookLosses::default(),
             forgotten: 0,
@@ -140,6 +145,10 @@ impl Listener {
             return true;
         };
         // One that is not in sight here has no number here: what it says would be taken for another's.
+        if let Body::Failures(report) = body {
+            self.take_report(report, namespace);
+            return true;
+        }
         let Some(pid) = self.senders.here(pid, namespace, began) else { return false };
         let run = self.run(pid, now);
         // Another process by that pid, or another program in it: what the one before it said is not its own.
@@ -160,6 +169,7 @@ impl Listener {
                 run.placed = now;
                 run.places = Some(*places);
             }
+            Body::Failures(_) => {}
             Body::End(end) => {
                 // The process and who started it each tell what they know.
                 let known = run.end.take().unwrap_or_default();
@@ -171,6 +181,17 @@ impl Listener {
             }
         }
         true
+    }
+
+    /// A launcher knows its ranks by their numbers in its own namespace.
+    fn take_report(&mut self, mut report: LauncherReport, namespace: Option<u64>) {
+        for failed in &mut report.ranks {
+            failed.exit.pid = self.senders.here(failed.exit.pid, namespace, None).unwrap_or_default();
+        }
+        if self.reports.len() == MOST_REPORTS {
+            self.reports.remove(0);
+        }
+        self.reports.push(report);
     }
 
     fn run(&mut self, pid: u32, now: Moment) -> &mut HookedRun {
@@ -194,6 +215,12 @@ impl Listener {
         &self.runs
     }
 
+    /// What launchers said of ranks that failed, the newest last.
+    #[must_use]
+    pub fn reports(&self) -> &[LauncherReport] {
+        &self.reports
+    }
+
     /// What was not taken.
     #[must_use]
     pub const fn losses(&self) -> HookLosses {
@@ -213,15 +240,14 @@ impl Listener {
     }
 }
 
-/// Tells everybody who listens in `directory` the exit code of a command, for each process of it. Who does not
-/// take it at once misses it.
-pub fn tell_exit(directory: &Path, pids: &[u32], code: u8) {
+/// Tells everybody who listens in `directory` the exit code of each process. Who does not take it at once misses it.
+pub fn tell_exits(directory: &Path, exits: &[(u32, u8)]) {
     let Ok(socket) = UnixDatagram::unbound() else { return };
     let Ok(()) = socket.set_nonblocking(true) else { return };
     let namespace = own_namespace();
     for listener in sockets(directory) {
-        for pid in pids {
-            drop(socket.send_to(message::exit(*pid, namespace, code).as_bytes(), &listener));
+        for (pid, code) in exits {
+            drop(socket.send_to(message::exit(*pid, namespace, *code).as_bytes(), &listener));
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -23,7 +24,7 @@ const EXIT_STATUS: usize = 49;
 pub struct ExitWatch {
     pid: u32,
     started: Option<u64>,
-    ended: Arc<Mutex<Option<ProcessExit>>>,
+    ended: Arc<Mutex<Option<(ProcessExit, Instant)>>>,
 }
 
 impl ExitWatch {
@@ -62,16 +63,17 @@ impl ExitWatch {
         self.pid == pid && self.started == started
     }
 
-    /// How it ended, once it has.
+    /// How it ended, and when that was seen, once it has.
     #[must_use]
-    pub fn ended(&self) -> Option<ProcessExit> {
+    pub fn ended(&self) -> Option<(ProcessExit, Instant)> {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn tell(told: &Weak<Mutex<Option<ProcessExit>>>, exit: ProcessExit) {
+fn tell(told: &Weak<Mutex<Option<(ProcessExit, Instant)>>>, exit: ProcessExit) {
+    let now = Instant::now();
     if let Some(told) = told.upgrade() {
-        *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(exit);
+        *told.lock().unwrap_or_else(PoisonError::into_inner) = Some((exit, now));
     }
 }
 
@@ -121,7 +123,7 @@ mod tests {
         while watch.ended().is_none() && start.elapsed() < Duration::from_secs(20) {
             thread::yield_now();
         }
-        watch.ended()
+        watch.ended().map(|(exit, _)| exit)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::component;
-use crate::advise::{Fix, ShortagePlan, shortage};
+use crate::advise::{Fix, PlanForMessage, PlanMismatch, offered, shortage};
 use crate::predict::Prediction;
 use crate::reading::{BlockPurpose, DeviceSnapshot, OutOfMemory, SnapshotTerm, UnexplainedFailure};
 use crate::report::json::number;
@@ -15,7 +15,7 @@ fn bytes(bytes: Option<Bytes>) -> Value {
 
 /// An out-of-memory message: its figures, what follows from them, and changes of the plan that would help.
 #[must_use]
-pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Value {
+pub fn out_of_memory(oom: &OutOfMemory, plan: Option<&PlanForMessage>) -> Value {
     let others = oom.others.iter().map(|(pid, held)| json!({"pid": pid, "bytes": held.0})).collect::<Vec<_>>();
     let relief = plan.map_or_else(Vec::new, |plan| {
         let one = |relief: &Fix| {
@@ -25,7 +25,7 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Value
                 "step_s": number(relief.outline.time.step.0),
             })
         };
-        plan.relief.iter().map(one).collect()
+        offered(oom, plan).into_iter().map(one).collect()
     });
     json!({
         "kind": "out_of_memory",
@@ -58,7 +58,8 @@ pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>) -> Value
             "fragmentation": bytes(program.fragmentation),
         })),
         "would_fit_unfragmented": oom.would_fit_unfragmented(),
-        "predicted": plan.map(|plan| predicted(plan.prediction)),
+        "predicted": plan.map(|plan| predicted(&plan.prediction)),
+        "plan_mismatch": plan.and_then(|plan| plan.mismatch.as_ref()).map(PlanMismatch::words),
         "helps": shortage(oom, plan).helps,
         "relief": relief,
     })

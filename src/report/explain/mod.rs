@@ -4,7 +4,7 @@ pub mod json;
 
 use std::fmt::Write as _;
 
-use crate::advise::{ShortagePlan, shortage};
+use crate::advise::{PlanForMessage, shortage};
 use crate::order::StableOrder;
 use crate::predict::{Component, Prediction};
 use crate::printable::printable;
@@ -18,10 +18,13 @@ const TOP: usize = 12;
 
 /// An out-of-memory message: what was asked, what was held and by whom, what would help.
 #[must_use]
-pub fn out_of_memory(oom: &OutOfMemory, plan: Option<ShortagePlan<'_>>, width: usize) -> String {
+pub fn out_of_memory(oom: &OutOfMemory, plan: Option<&PlanForMessage>, width: usize) -> String {
     let shortage = shortage(oom, plan);
     let mut text = String::new();
     paragraph(&mut text, "", &shortage.headline, width);
+    if let Some(mismatch) = &shortage.mismatch {
+        paragraph(&mut text, "", mismatch, width);
+    }
     let mut table = Table::new([("", Align::Left), ("GiB", Align::Right), ("", Align::Left)]);
     for held in &shortage.held {
         table.row([held.name.to_owned(), held.in_gib(), held.note.to_owned()]);

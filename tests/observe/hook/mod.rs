@@ -2,6 +2,7 @@
 //! Python, and with PyTorch itself where that is installed (`MEMWALL_TEST_PYTHON` names another
 //! Python than `python3`).
 
+mod failures;
 mod hostile;
 mod namespaces;
 mod passes;

@@ -33,6 +33,10 @@ fn late_steps_are_known_from_the_first_however_often_they_come() {
         ("first", json!([4, 8])),
         ("every third", json!([3, 6, 9])),
         ("twice as long", json!([10])),
+        ("every second", json!([2, 4, 6])),
+        ("two of three", json!([2, 3, 5])),
+        // Four of five: that is what a step takes.
+        ("most", json!([])),
         // Steps that differ by themselves are none.
         ("uneven", json!([])),
         ("lengths", json!([])),

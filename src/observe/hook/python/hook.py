@@ -164,12 +164,17 @@ class _Hook:
                 self.watch.wait_until_begun()
             if self.leader is None and self.first is not None:
                 self._finish_first(None)
-            if self.leader is None and self.modules is None:
+            failures = _failures(self.pid)
+            if self.leader is None and self.modules is None and failures is None:
                 return
             self.over = True
             self.wire.looked = float("-inf")
             new = self.wire.new_listeners(time.perf_counter())
             if not self.wire.listeners:
+                return
+            if failures is not None:
+                self.wire.send(failures)
+            if self.leader is None and self.modules is None:
                 return
             if self.about is not None and new:
                 self.wire.send(self.about, new)
@@ -269,6 +274,8 @@ class _Hook:
         for name, variable in numbers:
             if os.environ.get(variable, "").isdigit():
                 about[name] = int(os.environ[variable])
+        if os.environ.get("TORCHELASTIC_RESTART_COUNT", "").isdigit():
+            about["restarts"] = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
         about.update(_place(torch))
         about["params"] = sum(_count(parameter) for parameter in parameters)
         about["trainable"] = sum(_count(parameter) for parameter in parameters if parameter.requires_grad)

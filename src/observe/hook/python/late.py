@@ -35,12 +35,21 @@ _UNLIKE = 0.02
 _CHANCE = 5e-4
 
 
+# Late steps may be so many that only this part of all is as it should be.
+_FASTER = 4
+
+
+def _middle_half(ordered):
+    """How far apart the middle half of some times lies."""
+    return ordered[3 * len(ordered) // 4] - ordered[len(ordered) // 4]
+
+
 class _LateSteps:
     """What is usual, what healthy steps do, and the steps that are late with where they were seen."""
 
     def __init__(self, stacks):
         self.stacks = stacks
-        self.usual = None
+        self.usual = self.median = None
         # Steps that were late, as the training thread noted them; samples with the times when they were due and taken.
         self.noted = []
         self.samples = []
@@ -77,15 +86,30 @@ class _LateSteps:
         if len(ordered) < _LEAST_TIMES:
             return
         first = self.usual is None
-        self.usual = ordered[len(ordered) // 2]
-        spread = self.usual - ordered[len(ordered) // 10]
-        slack = _SHORT_SLACK if self.is_short() else _SLACK
-        hook.late_s = self.usual + max((_LATE - 1) * self.usual, _SPREAD * spread, slack)
+        self.median = ordered[len(ordered) // 2]
+        self.usual, hook.late_s = self.late_from(self.faster_half(ordered) or ordered, ordered)
         if first:
             # Of the steps until now nobody knew that they were late.
             for took, step, ended in times:
                 if took > hook.late_s:
                     self.note_late(step, took, ended)
+
+    def late_from(self, usual, ordered):
+        """The usual one of some step times in order, and from when on a step is late."""
+        middle = usual[len(usual) // 2]
+        spread = middle - ordered[len(ordered) // 10]
+        slack = _SHORT_SLACK if middle < _SHORT_STEP else _SLACK
+        return middle, middle + max((_LATE - 1) * middle, _SPREAD * spread, slack)
+
+    def faster_half(self, ordered):
+        """The times of the faster steps, where every second one or a few more are late: two groups that lie far apart,
+        as late steps do. None where the median is one of the faster ones, and where steps differ by themselves."""
+        fewest, middle = len(ordered) // _FASTER, len(ordered) // 2
+        gaps = [(ordered[at] - ordered[at - 1], at) for at in range(max(fewest, 1), middle + 1)]
+        gap, at = max(gaps)
+        faster, slower = ordered[:at], ordered[at:]
+        apart = max(_middle_half(faster), _middle_half(slower))
+        return faster if slower[0] > self.late_from(faster, faster)[1] and gap > _SPREAD * apart else None
 
     def is_short(self):
         return self.usual is not None and self.usual < _SHORT_STEP

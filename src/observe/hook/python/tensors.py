@@ -203,16 +203,6 @@ def _memory(torch):
     return {"memory": "resident", "allocated": resident, "peak_allocated": max(peak, resident)}
 
 
-def _end(pid):
-    """How a process ends: with the exception that nobody caught, if there was one."""
-    message = {"v": VERSION, "kind": "end", "pid": pid, "at": time.time()}
-    kind = getattr(sys, "last_type", None)
-    if kind is not None:
-        message["error"] = kind.__name__[:80]
-        message["message"] = str(getattr(sys, "last_value", ""))[:4000]
-    return message
-
-
 def _compiles():
     """Whether torch.compile has compiled anything: it guards on module hooks, so that setting one
     would compile everything again."""

@@ -160,7 +160,8 @@ class _Watch:
         self.steps.add_sample(min(self.wake_at, now), now, seen)
 
     def look_for_stall(self, now, last):
-        usual = self.steps.usual
+        # However many steps are late: those of every other one are no stall.
+        usual = self.steps.median
         least = _UNUSUAL_STALL if usual is None else max(_STALL * usual, usual + _STALL_SLACK)
         if now - last < least:
             if self.stalling is not None:
@@ -227,8 +228,12 @@ class _Watch:
             if steps.usual is None:
                 steps.learn_usual(self.hook)
             steps.settle(last)
-            if steps.usual is not None and (steps.healthy or steps.late):
-                wire.send(self.message(False, time.perf_counter()))
+            # One that stood still until its end has made no step since.
+            now = time.perf_counter()
+            self.look_for_stall(now, last)
+            stalls = self.stalling is not None
+            if stalls or (steps.usual is not None and (steps.healthy or steps.late)):
+                wire.send(self.message(stalls, now))
         finally:
             self.turning.release()
 

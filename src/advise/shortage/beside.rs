@@ -1,0 +1,114 @@
+//! The plan beside an out-of-memory message: of the message's framework, and on its GPU.
+
+use crate::advise::fixes::{Fix, savings};
+use crate::catalog::{Catalog, Gpu, Vendor};
+use crate::plan::Plan;
+use crate::predict::{Job, Prediction, predict};
+use crate::printable::printable;
+use crate::reading::OutOfMemory;
+use crate::units::Bytes;
+
+/// What a driver, NVML and a framework call the memory of one GPU differs by less than this share.
+const ALIKE: f64 = 0.03;
+
+/// Who runs no PyTorch: what a plan predicts is PyTorch's memory, and its changes are keys of PyTorch trainings.
+const OTHER_FRAMEWORKS: [&str; 9] =
+    ["CuPy", "JAX", "ONNX Runtime", "Paddle", "TensorFlow", "TensorRT", "XLA", "llama.cpp", "tinygrad"];
+
+/// Whether the message is of another framework than any plan's.
+pub fn is_of_other_framework(oom: &OutOfMemory) -> bool {
+    OTHER_FRAMEWORKS.contains(&oom.backend.as_str())
+}
+
+/// How the plan differs from what the message is of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlanMismatch {
+    /// Another framework, which no plan predicts.
+    Framework(String),
+    /// A GPU with other memory.
+    Gpu {
+        /// What it has.
+        capacity: Bytes,
+        /// In words, both GPUs, and for which of them the prediction is.
+        words: String,
+    },
+}
+
+impl PlanMismatch {
+    /// In a sentence.
+    #[must_use]
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Framework(words) | Self::Gpu { words, .. } => words,
+        }
+    }
+}
+
+/// A plan's prediction for the GPU of a message, with changes that would make it need less.
+#[derive(Debug, Clone)]
+pub struct PlanForMessage {
+    /// On the message's GPU where that is known, else on the plan's.
+    pub prediction: Prediction,
+    /// Changes that would make it need less; none for a message of another framework.
+    pub relief: Vec<Fix>,
+    /// How the plan differs from what the message is of.
+    pub mismatch: Option<PlanMismatch>,
+}
+
+impl PlanForMessage {
+    /// Predicts `plan` for the GPU of the message; none of a plan that cannot be predicted.
+    #[must_use]
+    pub fn of(oom: &OutOfMemory, plan: &Plan, catalog: &Catalog) -> Option<Self> {
+        let job = Job::resolve(plan, catalog).ok()?;
+        let prediction = predict(&job);
+        if is_of_other_framework(oom) {
+            let words = format!(
+                "the message is {}'s, and the plan predicts what PyTorch takes: none of its figures and changes are of this run",
+                printable(&oom.backend)
+            );
+            return Some(Self { prediction, relief: Vec::new(), mismatch: Some(PlanMismatch::Framework(words)) });
+        }
+        let own = [job.hardware.gpu.memory, prediction.capacity.bytes];
+        let Some(capacity) = oom.capacity.filter(|capacity| own.iter().all(|own| !is_alike(*own, *capacity))) else {
+            return Some(Self { prediction, relief: savings(plan, catalog), mismatch: None });
+        };
+        let other = only_gpu(oom, capacity, catalog).and_then(|gpu| {
+            let mut moved = plan.clone();
+            moved.hardware.gpu_type = Some(gpu.name.clone());
+            moved.hardware.memory_limit_gb = None;
+            let job = Job::resolve(&moved, catalog).ok()?;
+            Some((gpu, predict(&job), moved))
+        });
+        let by = match &other {
+            Some((gpu, ..)) => format!("the plan is predicted for {}, which has that memory", printable(&gpu.name)),
+            None => "the plan is predicted for its own GPU".to_owned(),
+        };
+        let words = format!(
+            "the message is of a GPU with {capacity}, the plan's {} has {}: {by}",
+            printable(&job.hardware.gpu.name),
+            prediction.capacity.bytes
+        );
+        let (prediction, plan) = match &other {
+            Some((_, prediction, moved)) => (prediction.clone(), moved),
+            None => (prediction, plan),
+        };
+        let mismatch = Some(PlanMismatch::Gpu { capacity, words });
+        Some(Self { prediction, relief: savings(plan, catalog), mismatch })
+    }
+}
+
+fn is_alike(one: Bytes, other: Bytes) -> bool {
+    one.0.abs_diff(other.0) as f64 <= ALIKE * one.as_f64().max(other.as_f64())
+}
+
+/// The one GPU of the catalogue with about that memory, from who makes what the message is of.
+fn only_gpu<'a>(oom: &OutOfMemory, capacity: Bytes, catalog: &'a Catalog) -> Option<&'a Gpu> {
+    let vendor = match oom.backend.as_str() {
+        "CUDA" => Vendor::Nvidia,
+        "HIP" => Vendor::Amd,
+        _ => return None,
+    };
+    let mut fitting = catalog.gpus.iter().filter(|gpu| gpu.vendor == vendor && is_alike(gpu.memory, capacity));
+    let first = fitting.next()?;
+    fitting.next().is_none().then_some(first)
+}

@@ -1,0 +1,80 @@
+//! How the processes of a run end, as the system has it: watched from their first message on.
+
+use std::time::Instant;
+
+use crate::compare::{ProcessEnd, failure_words, first_failure, process_ends, stood_still};
+use crate::observe::ExitWatch;
+use crate::reading::{HookedRun, LauncherReport, Moment, ProcessExit};
+
+/// The processes that are watched, and those that were gone by then.
+#[derive(Default)]
+pub struct ExitWatches {
+    watches: Vec<ExitWatch>,
+    gone: Vec<(ProcessExit, Instant)>,
+}
+
+impl ExitWatches {
+    /// Watches those that are heard for the first time.
+    pub fn look(&mut self, runs: &[HookedRun]) {
+        for run in runs.iter().filter(|run| run.end.is_none()) {
+            let pid = run.pid;
+            if self.watches.iter().any(|watch| watch.pid() == pid) || self.gone.iter().any(|(gone, _)| gone.pid == pid)
+            {
+                continue;
+            }
+            match ExitWatch::of(pid) {
+                Some(watch) => self.watches.push(watch),
+                None => self.gone.push((ProcessExit { pid, code: None, signal: None }, Instant::now())),
+            }
+        }
+    }
+
+    /// Adds to each run how and when it ended, by a clock that shows `now`.
+    pub fn fill_in(&self, runs: &mut [HookedRun], now: Moment) {
+        let seen = Instant::now();
+        for run in runs {
+            let watched = self.watches.iter().find(|watch| watch.pid() == run.pid).and_then(ExitWatch::ended);
+            let ended = watched.or_else(|| self.gone.iter().find(|(gone, _)| gone.pid == run.pid).copied());
+            run.exit = ended.map(|(exit, at)| {
+                let ago = seen.saturating_duration_since(at).as_millis();
+                (exit, Moment(now.0.saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX))))
+            });
+        }
+    }
+}
+
+/// How the command ended.
+#[derive(Debug, Clone, Copy)]
+pub struct CommandEnd {
+    /// Its exit code, as a shell has it.
+    pub code: u8,
+    /// When it was over.
+    pub at: Moment,
+    /// When it was first asked to end, if it was.
+    pub asked: Option<Moment>,
+}
+
+/// The process that failed first of several, by its pid, and what is said of the end: who failed first, and where the run
+/// stood still.
+pub fn ending(runs: &[HookedRun], reports: &[LauncherReport], end: CommandEnd) -> (Option<u32>, Vec<String>) {
+    let ends = process_ends(runs, reports);
+    // Who was asked to end, and what fails because of that, is no news.
+    let is_news = |at: Option<Moment>| end.asked.is_none_or(|asked| at.is_some_and(|at| at < asked));
+    let first = first_failure(&ends, reports).filter(|first| is_news(first.at()));
+    let failed = ends.iter().filter(|one| one.has_failed()).filter_map(ProcessEnd::at);
+    let moments: Vec<Moment> = failed.chain([end.at]).chain(end.asked).collect();
+    let still = (end.code != 0 || end.asked.is_some()).then(|| stood_still(runs, &moments)).flatten();
+    // The end of a command that is one process has been told.
+    let told_by_command = |pid: u32| {
+        let code = runs.iter().find(|run| run.pid == pid).and_then(|run| run.exit?.0.shell_code());
+        ends.len() == 1 && code == Some(end.code)
+    };
+    let failure = first.filter(|first| !told_by_command(first.pid)).and_then(|first| failure_words(first, &ends));
+    let several = ends.iter().filter(|one| one.has_failed()).count() > 1;
+    (first.filter(|_| several).map(|first| first.pid), still.into_iter().chain(failure).collect())
+}
+
+/// The exit code of each process, for who listens: its own where it was seen, else the command's.
+pub fn exit_codes(runs: &[HookedRun], code: u8) -> Vec<(u32, u8)> {
+    runs.iter().map(|run| (run.pid, run.exit.and_then(|(exit, _)| exit.shell_code()).unwrap_or(code))).collect()
+}

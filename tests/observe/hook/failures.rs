@@ -1,0 +1,154 @@
+//! Ranks that end before the others do, and ranks that stand still: which is named at the end of the run, and what it did.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use memwall::compare::late_steps;
+use memwall::reading::{HookedRun, Moment};
+use memwall::units::Seconds;
+
+use super::{DEADLINE, Meeting, folder, output, python, signal, text};
+
+/// A training of two ranks over gloo.
+const RANKS: &str = "train_ranks.py";
+
+fn gloo() -> Option<OsString> {
+    python("import torch.distributed; assert torch.distributed.is_gloo_available()")
+}
+
+/// The line of the script with that mark.
+fn line(mark: &str) -> String {
+    let text = std::fs::read_to_string(folder().join(RANKS)).unwrap();
+    let number = text.lines().position(|line| line.ends_with(&format!("# mark: {mark}"))).unwrap() + 1;
+    format!("{RANKS}:{number}")
+}
+
+/// `memwall run -- torchrun …` of that training.
+fn torchrun(meeting: &Meeting, python: &OsString, options: &[&str], arguments: &[&str]) -> Command {
+    let mut command = meeting.interruptible();
+    command.args(["run", "--"]).arg(python).args([
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+    ]);
+    command.args(options).arg(folder().join(RANKS)).args(arguments).env_remove("PYTHONPATH");
+    command
+}
+
+/// What MemWall says of it.
+fn said(stderr: &[u8]) -> Vec<String> {
+    text(stderr).lines().filter_map(|line| line.strip_prefix("memwall: ")).map(str::to_owned).collect()
+}
+
+/// The line of a rank.
+fn rank(said: &[String], rank: u32) -> &str {
+    said.iter().find(|line| line.trim_start().starts_with(&format!("rank {rank}, process "))).unwrap()
+}
+
+#[test]
+fn the_rank_that_ended_first_is_named_before_its_victim() {
+    let Some(python) = python("import sys") else { return };
+    for (what, how) in [
+        ("kill", "SIGKILL, exit 137 (by you, a scheduler, or for lack of memory: dmesg tells of the last)"),
+        ("exit", "exit 7"),
+        ("raise", "ValueError"),
+    ] {
+        let meeting = Meeting::new();
+        let pipe = meeting.folder.path().join("pipe");
+        let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let script = "for rank in 0 1; do RANK=$rank WORLD_SIZE=2 \"$@\" & done; wait; exit 1";
+        let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
+        command.args(["run", "--", "sh", "-c", script, "sh"]).arg(&python).arg(folder().join("train_peers.py"));
+        let said = said(&output(command.arg(&pipe).arg(what)).stderr);
+        // A shell asks for its children at once: then nobody sees any more how one ended that said nothing.
+        let first = [how, "without a word"]
+            .map(|how| format!("rank 1 ended first: {how}; rank 0 failed after it: RuntimeError"));
+        assert!(said[0] == first[0] || (what != "raise" && said[0] == first[1]), "{said:#?}");
+        assert!(rank(&said, 0).ends_with("; ended with RuntimeError"), "{said:#?}");
+        assert!(rank(&said, 1).ends_with(", the first to end"), "{said:#?}");
+    }
+}
+
+#[test]
+fn under_torchrun_the_rank_is_named_that_torchrun_calls_the_root_cause() {
+    let Some(python) = gloo() else { return };
+    for (what, how) in [("kill", "SIGKILL, exit 137"), ("exit", "exit 7"), ("raise", "ValueError"), ("early", "exit 5")]
+    {
+        let meeting = Meeting::new();
+        let done = output(&mut torchrun(&meeting, &python, &[], &[what, "60"]));
+        let said = said(&done.stderr);
+        assert!(said[0].starts_with(&format!("rank 1 ended first: {how}")), "{what}: {}", text(&done.stderr));
+    }
+}
+
+/// Ends with the test.
+struct Group(std::process::Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.0.try_wait().unwrap().is_none() {
+            drop(Command::new("kill").args(["-KILL", "--", &format!("-{}", self.0.id())]).status());
+            drop(self.0.wait());
+        }
+    }
+}
+
+/// What is said of the end of a training that stands still, once that many processes have told so and it is asked to end.
+fn stopped(command: &mut Command, meeting: &Meeting, ranks: usize, name: &str) -> Vec<String> {
+    let mut listener = meeting.listen();
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    let errors = meeting.folder.path().join("errors");
+    let file = std::fs::File::create(&errors).unwrap();
+    let mut group = Group(command.stdout(Stdio::null()).stderr(file).spawn().unwrap());
+    let start = Instant::now();
+    let stands = |run: &&HookedRun| run.places.as_ref().is_some_and(|places| places.stall.is_some());
+    while listener.runs().iter().filter(stands).count() < ranks {
+        assert!(start.elapsed() < DEADLINE, "nobody stands still: {:?}", listener.runs());
+        listener.listen(Duration::from_millis(50), || Moment(1)).unwrap();
+    }
+    signal(&group.0, name);
+    drop(group.0.wait());
+    said(&std::fs::read(Path::new(&errors)).unwrap())
+}
+
+#[test]
+fn a_run_that_stood_still_says_where() {
+    let Some(python) = gloo() else { return };
+    for name in ["TERM", "INT"] {
+        let meeting = Meeting::new();
+        let said = stopped(&mut torchrun(&meeting, &python, &[], &["stand", "60"]), &meeting, 2, name);
+        assert!(said[0].starts_with("stood still for the last "), "{name}: {said:#?}");
+        assert!(said[0].contains("rank 1 has not come: ") && said[0].contains(&line("stand")), "{said:#?}");
+        assert!(said[0].ends_with(&format!("; rank 0 waits, {}", line("waits"))), "{said:#?}");
+        assert!(!said.iter().any(|line| line.contains("ended first")), "{said:#?}");
+    }
+}
+
+#[test]
+fn a_rank_that_is_late_in_every_second_step_is_named_with_its_line() {
+    let Some(python) = gloo() else { return };
+    let meeting = Meeting::new();
+    let mut listener = meeting.listen();
+    let mut command = torchrun(&meeting, &python, &[], &["late", "120"]);
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let errors = meeting.folder.path().join("errors");
+    let mut group =
+        Group(command.stdout(Stdio::null()).stderr(std::fs::File::create(&errors).unwrap()).spawn().unwrap());
+    let mut named = None;
+    while group.0.try_wait().unwrap().is_none() {
+        listener.listen(Duration::from_millis(50), || Moment(1)).unwrap();
+        let places = listener.runs().iter().filter_map(|run| run.places.as_ref());
+        let mut causes = places.filter_map(|places| Some((late_steps(places, Seconds(0.0))?.words, places.late_steps)));
+        named = named.or_else(|| causes.next());
+    }
+    let (words, late) = named.unwrap();
+    assert!(words.contains(&line("late")) && late <= 20, "{words} after {late}");
+    let said = said(&std::fs::read(errors).unwrap());
+    let last = said.last().unwrap();
+    assert!(last.starts_with("rank 1: late steps: ") && last.contains(&line("late")), "{said:#?}");
+}
