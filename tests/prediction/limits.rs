@@ -216,3 +216,21 @@ fn a_search_starts_where_the_plan_leaves_its_degrees_open() {
     let request = Request { plan: &plan, keep: Vec::new(), top: 1, free_batch: false };
     assert!(search(&request, catalog(), &SearchProgress::default()).is_err(), "asked for");
 }
+
+/// Megatron casts weights to FP8 once a step, however many micro batches read them: a plan with more of them is another walk.
+#[test]
+fn a_search_in_fp8_tells_what_its_plans_take() {
+    let text = "model: {preset: llama-3-70b, batch_size: 64, sequence_length: 8192, framework: megatron}\n\
+                training: {precision: fp8-mixed}\ncluster: {num_gpus: 64}\ndistribution: {tensor_parallel: 8}\n";
+    let document = Document::parse(text).unwrap();
+    let plan = document.plan().unwrap();
+    let keep = vec!["distribution.tensor_parallel", "distribution.context_parallel"];
+    let request = Request { plan: &plan, keep, top: 20, free_batch: false };
+    let found = search(&request, catalog(), &SearchProgress::default()).unwrap();
+    let batches: std::collections::BTreeSet<u64> = found.ranked.iter().map(|one| one.knobs.data * one.knobs.micro).collect();
+    assert!(batches.len() > 1, "one number of micro batches: nothing is tried");
+    for one in &found.ranked {
+        let changed = document.changed(&one.change).unwrap().plan().unwrap();
+        assert_eq!(predict::of(&changed, catalog()).unwrap().time, one.outline.time, "{}", one.change.words());
+    }
+}
