@@ -169,7 +169,8 @@ pub(super) fn walks_alike(own: &Job, job: &Job) -> bool {
     };
     let sizes = |batch: Batch| (batch.micro, batch.sequence, batch.past, batch.target, batch.image, batch.seen);
     // Weights that are cast once a step cost each pass its share of that.
-    let passes = |job: &Job| if job.storage.fp8 && job.modules.fp8_weights_once.is { job.batch.accumulation } else { 1 };
+    let passes =
+        |job: &Job| if job.storage.fp8 && job.modules.fp8_weights_once.is { job.batch.accumulation } else { 1 };
     let (cpu_offload, checkpointing) = (own.training.cpu_offload, own.training.checkpointing.clone());
     let training = Training { cpu_offload, checkpointing, ..job.training.clone() };
     cut(own) == cut(job)

@@ -227,7 +227,8 @@ fn a_search_in_fp8_tells_what_its_plans_take() {
     let keep = vec!["distribution.tensor_parallel", "distribution.context_parallel"];
     let request = Request { plan: &plan, keep, top: 20, free_batch: false };
     let found = search(&request, catalog(), &SearchProgress::default()).unwrap();
-    let batches: std::collections::BTreeSet<u64> = found.ranked.iter().map(|one| one.knobs.data * one.knobs.micro).collect();
+    let batches: std::collections::BTreeSet<u64> =
+        found.ranked.iter().map(|one| one.knobs.data * one.knobs.micro).collect();
     assert!(batches.len() > 1, "one number of micro batches: nothing is tried");
     for one in &found.ranked {
         let changed = document.changed(&one.change).unwrap().plan().unwrap();
