@@ -104,7 +104,7 @@ impl<'a> StartingPoint<'a> {
         plan.training.distributed_optimizer = None;
         let batch = any_size(request.plan, catalog).ok()?.batch.global;
         plan.model.batch_size = Some(batch);
-        let plan = legal(&plan, batch, catalog)?;
+        let plan = legal(&plan, batch, &keep, catalog)?;
         Some(Self { request, other, plan, batch, keep })
     }
 
@@ -181,13 +181,14 @@ fn since_given(request: &Request<'_>, freed: &Request<'_>, batch: u64, other: &C
 }
 
 /// The plan with degrees to start a search from: as many replicas as share out the batch, and the other GPUs as the
-/// model's heads and layers allow. None where no degrees do.
-pub(super) fn legal(plan: &Plan, batch: u64, catalog: &Catalog) -> Option<Plan> {
-    let gpus = plan.cluster.num_gpus.or_else(|| Some(Job::resolve(plan, catalog).ok()?.degrees.num_gpus))?;
-    let given = |degree: Option<u64>| degree.map_or_else(|| divisors(gpus), |degree| vec![degree]);
-    let tensors = given(plan.distribution.tensor_parallel);
-    let pipelines = given(plan.distribution.pipeline_parallel);
-    let contexts = given(plan.distribution.context_parallel);
+/// model's heads and layers allow. A degree that is kept open is 1. None where no degrees do.
+pub(super) fn legal(plan: &Plan, batch: u64, keep: &[&str], catalog: &Catalog) -> Option<Plan> {
+    let gpus = plan.gpus().or_else(|| Some(Job::resolve(plan, catalog).ok()?.degrees.num_gpus))?;
+    let open = |key: &str| if keep.contains(&key) { vec![1] } else { divisors(gpus) };
+    let given = |degree: Option<u64>, key: &str| degree.map_or_else(|| open(key), |degree| vec![degree]);
+    let tensors = given(plan.distribution.tensor_parallel, keys::distribution::tensor_parallel);
+    let pipelines = given(plan.distribution.pipeline_parallel, keys::distribution::pipeline_parallel);
+    let contexts = given(plan.distribution.context_parallel, keys::distribution::context_parallel);
     let all = contexts.iter().flat_map(|context| {
         pipelines.iter().flat_map(|pipeline| tensors.iter().map(|tensor| [*tensor, *pipeline, *context]))
     });

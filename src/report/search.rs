@@ -300,6 +300,7 @@ pub fn json(plan: &str, found: &SearchOutcome, took: Duration) -> Value {
         "ranked": all(&found.ranked),
         "front": all(&found.front),
         "given": found.own.as_ref().map(|own| row(own, best)).ok(),
+        "given_fault": found.own.as_ref().err().map(ToString::to_string),
         "nearest": found.nearest.as_ref().map(|one| row(one, None)),
         "fitting": found.fitting,
         "evaluated": found.evaluated,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::text::count;
 use crate::catalog::Generation;
 use crate::model::ModelShape;
-use crate::plan::keywords::{CpuOffload, Mode, Schedule, Sharding};
+use crate::plan::keywords::{CpuOffload, MasterDtype, Mode, Schedule, Sharding};
 use crate::predict::{Component, Job, Phase, host_memory};
 use crate::units::{self, Bytes};
 
@@ -222,7 +222,9 @@ fn precision(job: &Job) -> String {
         let packed = if job.training.weight_bits.is_some() { ", blocks' matrices in 4 bits" } else { "" };
         return format!("{}: weights {}{packed}", storage.precision, storage.weight.name());
     }
-    let master = storage.master.map_or(String::new(), |master| format!(", masters {}", master.name()));
+    // What int16 masters lack stands in the weights: as many bytes as bf16, and another type.
+    let own = storage.precision_aware.map(MasterDtype::name);
+    let master = storage.master.map_or(String::new(), |master| format!(", masters {}", own.unwrap_or(master.name())));
     format!(
         "{}: weights {}, gradients {}{master}; {} with states in {}",
         storage.precision,

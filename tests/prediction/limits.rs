@@ -154,6 +154,10 @@ fn nodes_tell_how_many_gpus_each_has() {
     assert_eq!(nodes("num_gpus: 16, nodes: 4"), 4);
     assert_eq!(nodes("num_gpus: 16"), 8);
     assert_eq!((job("nodes: 4").degrees.num_gpus, nodes("nodes: 4")), (32, 8));
+    // Where all degrees are said they tell how many GPUs there are: 2 x 8 on 4 nodes.
+    let said = plan("nodes: 4").replace("tensor_parallel: 8", "tensor_parallel: 8, data_parallel: 2");
+    let job = Job::resolve(&Document::parse(&said).unwrap().plan().unwrap(), catalog()).unwrap();
+    assert_eq!((job.degrees.num_gpus, job.hardware.gpus_per_node), (16, 4));
     let uneven = "cluster.num_gpus: 16 GPUs are not shared evenly by cluster.nodes 3; cluster.gpus_per_node says how many a \
                   full node has";
     assert_eq!(faults(&plan("num_gpus: 16, nodes: 3")), [uneven]);
@@ -215,6 +219,12 @@ fn a_search_starts_where_the_plan_leaves_its_degrees_open() {
     let plan = Document::parse(&given).unwrap().plan().unwrap();
     let request = Request { plan: &plan, keep: Vec::new(), top: 1, free_batch: false };
     assert!(search(&request, catalog(), &SearchProgress::default()).is_err(), "asked for");
+    // By nodes as by GPUs; and a degree that is kept open stays 1.
+    let by_nodes = text.replace("num_gpus: 128", "nodes: 16, gpus_per_node: 8");
+    let plan = Document::parse(&by_nodes).unwrap().plan().unwrap();
+    let request = Request { plan: &plan, keep: vec!["distribution.tensor_parallel"], top: 1, free_batch: false };
+    let found = search(&request, catalog(), &SearchProgress::default()).unwrap();
+    assert!(found.ranked.iter().all(|one| one.knobs.tensor == 1) && found.own.is_err(), "{:?}", found.ranked);
 }
 
 /// Megatron casts weights to FP8 once a step, however many micro batches read them: a plan with more of them is another walk.

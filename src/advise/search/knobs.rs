@@ -174,6 +174,11 @@ impl Knobs {
         if self.waits_for_experts(plan, job) {
             plan.distribution.overlap_expert_parallel = Some(false);
         }
+        // A plan that says nothing of it is silent with these, too: recipes fill in what such a plan leaves open.
+        let silent = plan.distribution.sharding.is_none()
+            && plan.training.distributed_optimizer.is_none()
+            && self.sharding == Sharding::None
+            && !self.refills(plan, job);
         let part = &mut plan.distribution;
         // What it would fill is all given, and what it would contradict is the knobs' to say.
         part.strategy = None;
@@ -184,7 +189,7 @@ impl Knobs {
         part.expert_parallel = Some(self.expert);
         part.expert_tensor_parallel = Some(self.expert_tensor);
         part.sequence_parallel = Some(self.sequence);
-        part.sharding = Some(self.sharding);
+        part.sharding = (!silent).then_some(self.sharding);
         part.pipeline_schedule = Some(self.schedule);
         part.virtual_pipeline = Some(self.chunks);
         plan.model.batch_size = Some(self.batch());
@@ -218,13 +223,17 @@ impl Knobs {
         change
     }
 
+    /// Whether the plan's strategy fills what is absent with others: everything must be said then.
+    fn refills(&self, plan: &Plan, job: &Job) -> bool {
+        let shared_out = |knobs: &Self| (knobs.data, knobs.tensor, knobs.pipeline, knobs.context, knobs.sharding);
+        let other = shared_out(self) != shared_out(&Self::of(job));
+        other && plan.distribution.strategy.is_some_and(|strategy| strategy != Strategy::Hybrid)
+    }
+
     fn change_degrees(&self, plan: &Plan, job: &Job, change: &mut Change) {
         let (given, now) = (&plan.distribution, Self::of(job));
-        // A strategy fills what is absent: with another one everything must be said.
-        let shared_out = |knobs: &Self| (knobs.data, knobs.tensor, knobs.pipeline, knobs.context, knobs.sharding);
-        let other = shared_out(self) != shared_out(&now);
-        let refill = other && given.strategy.is_some_and(|strategy| strategy != Strategy::Hybrid);
-        let counted = plan.cluster.gpus().is_none();
+        let refill = self.refills(plan, job);
+        let counted = plan.gpus().is_none();
         let mut set = |needed: bool, key: &'static str, value: String| {
             if needed {
                 change.set.push((key, value));

@@ -123,7 +123,7 @@ pub fn search_aloud(
     progress: &SearchProgress,
     tell: &dyn Fn(&dyn Fn() -> SearchOutcome),
 ) -> Result<SearchOutcome, Vec<Fault>> {
-    let (job, own) = start(request.plan, catalog)?;
+    let (job, own) = start(request, catalog)?;
     let space = Space::of(&job, &request.keep, request.free_batch);
     let explorer = Explorer::of(request, catalog, (&job, &space), progress);
     let ranked = |candidate: Candidate| RankedPlan::of(candidate, request.plan, &job);
@@ -148,7 +148,8 @@ pub fn search_aloud(
 
 /// What a search starts from: the plan; or where it runs with none but other degrees than those that follow from what it leaves
 /// open, as all GPUs as replicas of a batch that is too small for them, the plan with the first that it runs with.
-fn start(plan: &Plan, catalog: &Catalog) -> Result<(Job, Result<RankedPlan, Fault>), Vec<Fault>> {
+fn start(request: &Request<'_>, catalog: &Catalog) -> Result<(Job, Result<RankedPlan, Fault>), Vec<Fault>> {
+    let plan = request.plan;
     let faults = match Job::resolve(plan, catalog) {
         Ok(job) => {
             let given = RankedPlan::given(&job);
@@ -157,7 +158,7 @@ fn start(plan: &Plan, catalog: &Catalog) -> Result<(Job, Result<RankedPlan, Faul
         Err(faults) => faults,
     };
     let open = plan.distribution.data_parallel.is_none() && plan.distribution.strategy.is_none();
-    let begun = plan.model.batch_size.filter(|_| open).and_then(|batch| legal(plan, batch, catalog));
+    let begun = plan.model.batch_size.filter(|_| open).and_then(|batch| legal(plan, batch, &request.keep, catalog));
     match (begun, faults.first()) {
         (Some(begun), Some(fault)) => Ok((Job::resolve(&begun, catalog)?, Err(fault.clone()))),
         _ => Err(faults),

@@ -32,7 +32,7 @@ impl ExportDegrees {
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
         let part = &plan.distribution;
-        let asked = plan.cluster.gpus();
+        let asked = plan.gpus();
         let filled = |strategy: Strategy| asked.filter(|_| part.strategy == Some(strategy));
         let tensor = part.tensor_parallel.or_else(|| filled(Strategy::TensorParallel)).unwrap_or(1).max(1);
         let pipeline = part.pipeline_parallel.or_else(|| filled(Strategy::PipelineParallel)).unwrap_or(1).max(1);
@@ -40,7 +40,7 @@ impl ExportDegrees {
         let model = tensor.saturating_mul(pipeline).saturating_mul(context);
         let data = part.data_parallel.unwrap_or_else(|| asked.map_or(1, |gpus| (gpus / model).max(1)));
         let gpus = asked.unwrap_or_else(|| data.saturating_mul(model));
-        let per_node = plan.cluster.per_node().unwrap_or_else(|| gpus.min(USUAL_PER_NODE));
+        let per_node = plan.per_node().unwrap_or_else(|| gpus.min(USUAL_PER_NODE));
         Self {
             gpus,
             per_node,

@@ -121,7 +121,8 @@ fn in_kernels(
     for name in names {
         match KERNELS.iter().find(|(known, _)| known == name) {
             Some((_, of)) if of.iter().all(|layer| targets.contains(layer)) => layers.extend(of.iter().copied()),
-            Some(_) => {}
+            Some((_, of)) => notes
+                .assume(keys::lora::kernels, format!("{name} is off: not all of {} have an adapter", of.join(", "))),
             None => notes.fault(keys::lora::kernels, format!("`{name}` is none; known: mlp, qkv, o")),
         }
     }

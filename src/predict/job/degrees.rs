@@ -1,7 +1,7 @@
 //! How many GPUs share what.
 
 use super::Notes;
-use crate::framework::Profile;
+use crate::framework::{Profile, Rule};
 use crate::model::{Architecture, ModelShape, Start};
 use crate::plan::keys;
 use crate::plan::keywords::{CpComm, Engine, Mode, MoeDispatcher, Schedule, Sharding, Strategy};
@@ -70,12 +70,12 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Opti
     let cluster = &plan.cluster;
     let given = [part.data_parallel, part.tensor_parallel, part.pipeline_parallel, part.context_parallel];
     let of_degrees = given.iter().fold(1, |product: u64, degree| product.saturating_mul(degree.unwrap_or(1)));
-    let num_gpus = cluster.gpus().unwrap_or_else(|| {
+    let num_gpus = plan.gpus().unwrap_or_else(|| {
         notes.assume(keys::cluster::num_gpus, of_degrees);
         of_degrees
     });
     if let Some(nodes) = cluster.nodes {
-        if cluster.num_gpus.is_none() && cluster.gpus_per_node.is_none() {
+        if plan.leaves_nodes_open() {
             notes.assume(keys::cluster::gpus_per_node, USUAL_PER_NODE);
         }
         if let Some(fault) = misfit(num_gpus, nodes, cluster.gpus_per_node) {
@@ -224,12 +224,14 @@ fn engine(plan: &Plan, profile: &Profile, (asked, ranks, context): (Sharding, u6
     let precision = plan.training.precision.unwrap_or(profile.defaults.precision.is);
     let Some(given) = plan.distribution.engine else {
         let mut derived = rules.derived(asked, precision);
-        // Who shares a sequence does so under FSDP2 alone (accelerate 1.15, parallelism_config.py, `_validate_accelerator`).
+        // Who shares a sequence does so under FSDP2 alone.
         if context > 1 && derived.is == Engine::Fsdp1 && rules.engines.is.contains(&Engine::Fsdp2) {
-            derived.is = Engine::Fsdp2;
+            derived =
+                Rule { is: Engine::Fsdp2, source: "accelerate 1.15, parallelism_config.py, `_validate_accelerator`" };
         }
         if ranks > 1 && plan.training.mode != Some(Mode::Inference) {
-            let why = format!("framework {}, sharding {asked}, precision {precision}", profile.name());
+            let shared = if context > 1 { format!(", context_parallel {context}") } else { String::new() };
+            let why = format!("framework {}, sharding {asked}, precision {precision}{shared}", profile.name());
             notes.assume(KEY, format!("{} (from {why}; {})", derived.is, derived.source));
         }
         return derived.is;

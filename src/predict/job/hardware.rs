@@ -43,7 +43,7 @@ pub(super) fn resolve(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Opti
     if let Some(rate) = plan.cluster.network_gb_s_per_gpu {
         network.each_way = BytesPerSec::from_giga(rate);
     }
-    let per_node = plan.cluster.per_node().unwrap_or(USUAL_PER_NODE);
+    let per_node = plan.per_node().unwrap_or(USUAL_PER_NODE);
     Some(Hardware {
         gpu,
         capacity,

@@ -33,7 +33,7 @@ pub(super) fn note(
     let in_fp8 = t.precision == Some(Precision::Fp8Mixed) && !inference;
     let shards_in_fp8 = in_fp8 && profile.modules.fp8_shards.is;
     let masters = [Precision::Bf16Fp32Master, Precision::Fp16Fp32Master, Precision::Fp8Mixed];
-    let has_masters = has_typed_masters(degrees.engine)
+    let has_masters = has_typed_masters(degrees.engine, t.optimizer)
         && !inference
         && t.precision.is_none_or(|precision| masters.contains(&precision));
     let stacked = matches!(
@@ -62,7 +62,10 @@ pub(super) fn note(
         (m.transformer_impl.is_some() && !reads("model.transformer_impl"), "model.transformer_impl"),
         (t.use_cache.is_some() && !inference, "training.use_cache"),
         (t.kv_cache_dtype.is_some() && !inference, "training.kv_cache_dtype"),
-        (t.cache_latents == Some(true) && !(inference && latent), "training.cache_latents"),
+        (
+            t.cache_latents == Some(true) && !(inference && latent && t.use_cache != Some(false)),
+            "training.cache_latents",
+        ),
         (t.keep_outputs == Some(true) && (!profile.loss.returns_outputs.is || inference), "training.keep_outputs"),
         (d.reduce_dtype.is_some() && degrees.sharding != Sharding::Zero3, "distribution.reduce_dtype"),
         (t.master_dtype.is_some() && !has_masters, "training.master_dtype"),

@@ -7,7 +7,7 @@ use crate::framework::{Profile, ReduceType};
 use crate::model::{Element, Operands};
 use crate::plan::Plan;
 use crate::plan::keys;
-use crate::plan::keywords::{Dtype, Engine, Fp8Recipe, MasterDtype, Mode, Precision, Sharding};
+use crate::plan::keywords::{Dtype, Engine, Fp8Recipe, MasterDtype, Mode, Optimizer, Precision, Sharding};
 
 /// Types of what a rank holds, and in which it computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,7 +137,7 @@ pub(super) fn resolve(
     if recipe {
         notes.assume(keys::distribution::reduce_dtype, "bf16 (gradients are reduced in it)");
     }
-    let precision_aware = if row.master.is_some() && has_typed_masters(degrees.engine) {
+    let precision_aware = if row.master.is_some() && has_typed_masters(degrees.engine, plan.training.optimizer) {
         precision_aware(plan, (precision, degrees), notes)
     } else {
         None
@@ -175,8 +175,9 @@ pub(super) fn resolve(
 
 /// Whether masters may have a type of their own: Transformer Engine's `FusedAdam` steps, in Megatron's precision-aware
 /// optimizer or by itself over the shards of FSDP2 (NeMo-Automodel, `components/optim/optimizer.py`).
-pub(super) const fn has_typed_masters(engine: Engine) -> bool {
-    matches!(engine, Engine::Megatron | Engine::Fsdp2)
+pub(super) fn has_typed_masters(engine: Engine, optimizer: Option<Optimizer>) -> bool {
+    let is_adam = optimizer.is_none_or(|kind| matches!(kind, Optimizer::Adamw | Optimizer::AdamwFused));
+    engine == Engine::Megatron || engine == Engine::Fsdp2 && is_adam
 }
 
 /// In which type Megatron's precision-aware optimizer has its masters, where the plan says it. Moments are narrow under no

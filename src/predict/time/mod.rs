@@ -66,6 +66,7 @@ impl Stage {
         self.beside.add(sharded(job, weights, pass, &within, false), 1.0);
         self.card.forward += pass.card.forward;
         self.host.forward += pass.host.forward;
+        self.held.forward += pass.held.forward;
     }
 
     /// Adds `count` times what `one` is.

@@ -133,7 +133,7 @@ fn room(job: &Job) -> u64 {
     job.hardware.capacity.0.saturating_sub(outside(job))
 }
 
-/// Bytes reserved after two training steps of one GPU's stage; none where that is not for a replay to tell, or there
+/// Bytes reserved after some training steps of one GPU's stage; none where that is not for a replay to tell, or there
 /// are too many blocks. `allocated` is the expected peak of the tensors: it decides what is tried first, never the answer.
 pub(in crate::predict) fn reserved(held: &StageTapes<'_>, beside: &CompanionBytes, allocated: u64) -> Option<u64> {
     let job = held.job;
