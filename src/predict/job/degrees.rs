@@ -223,14 +223,16 @@ fn engine(plan: &Plan, profile: &Profile, (asked, ranks, context): (Sharding, u6
     let rules = &profile.data_parallel;
     let precision = plan.training.precision.unwrap_or(profile.defaults.precision.is);
     let Some(given) = plan.distribution.engine else {
-        let mut derived = rules.derived(asked, precision);
+        let usual = rules.derived(asked, precision);
         // Who shares a sequence does so under FSDP2 alone.
-        if context > 1 && derived.is == Engine::Fsdp1 && rules.engines.is.contains(&Engine::Fsdp2) {
-            derived =
-                Rule { is: Engine::Fsdp2, source: "accelerate 1.15, parallelism_config.py, `_validate_accelerator`" };
-        }
+        let shares = context > 1 && usual.is == Engine::Fsdp1 && rules.engines.is.contains(&Engine::Fsdp2);
+        let (derived, shared) = if shares {
+            let source = "accelerate 1.15, parallelism_config.py, `_validate_accelerator`";
+            (Rule { is: Engine::Fsdp2, source }, format!(", context_parallel {context}"))
+        } else {
+            (usual, String::new())
+        };
         if ranks > 1 && plan.training.mode != Some(Mode::Inference) {
-            let shared = if context > 1 { format!(", context_parallel {context}") } else { String::new() };
             let why = format!("framework {}, sharding {asked}, precision {precision}{shared}", profile.name());
             notes.assume(KEY, format!("{} (from {why}; {})", derived.is, derived.source));
         }
