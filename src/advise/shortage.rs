@@ -1,10 +1,10 @@
 //! Memory that ran out: what was asked and held, what the plan foresaw, what would help by how much.
 
-mod beside;
 mod helps;
+mod plan_for_message;
 
-pub use beside::{PlanForMessage, PlanMismatch};
 pub use helps::offered;
+pub use plan_for_message::{PlanForMessage, PlanMismatch};
 
 use crate::predict::Prediction;
 use crate::printable::printable;

@@ -32,7 +32,7 @@ pub struct ProcessEnd {
 }
 
 impl ProcessEnd {
-    fn of(run: &HookedRun) -> Self {
+    pub(super) fn of(run: &HookedRun) -> Self {
         Self {
             pid: run.pid,
             rank: run.about.as_ref().and_then(|about| about.rank),
@@ -49,15 +49,19 @@ impl ProcessEnd {
         self.told.into_iter().chain(self.exited).min()
     }
 
-    /// Whether it ended by an exception, a signal or a code other than 0, or without a word and nobody saw how.
+    /// Whether it was seen to end by an exception, a signal or a code other than 0.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        let failed = |exit: ProcessExit| exit.shell_code().map_or(self.told.is_none(), |code| code != 0);
-        self.error.is_some() || self.exit.is_some_and(failed)
+        self.error.is_some() || self.exit.and_then(|exit| exit.shell_code()).is_some_and(|code| code != 0)
+    }
+
+    /// Whether it is gone without a word, and nobody saw how: so ends a rank that was killed, and a forked one that is done.
+    fn is_unseen(&self) -> bool {
+        self.told.is_none() && self.exit.is_some_and(|exit| exit.shell_code().is_none())
     }
 
     /// Whether somebody asked it to end.
-    fn was_asked(&self) -> bool {
+    pub(super) fn was_asked(&self) -> bool {
         let asked = |exit: ProcessExit| exit.signal.is_some_and(|signal| ASKS.contains(&signal));
         self.error.as_deref().map_or(self.exit.is_some_and(asked), |error| error == INTERRUPT)
     }
@@ -65,7 +69,7 @@ impl ProcessEnd {
     /// Its exception, or how the system says that it ended: `ValueError`, `SIGKILL, exit 137`.
     #[must_use]
     pub fn words(&self) -> Option<String> {
-        let unseen = || self.exit.filter(|_| self.has_failed()).map(|_| "without a word".to_owned());
+        let unseen = || self.is_unseen().then(|| "without a word".to_owned());
         self.error.clone().or_else(|| self.exit?.words()).or_else(unseen)
     }
 
@@ -105,12 +109,37 @@ pub fn process_ends(runs: &[HookedRun], reports: &[LauncherReport]) -> Vec<Proce
     ends
 }
 
-/// The processes that torchrun started last, where it started them again.
+/// The processes that each torchrun started last, where it started them again.
 #[must_use]
 pub fn last_start(runs: &[HookedRun]) -> Vec<&HookedRun> {
     let restarts = |run: &HookedRun| run.about.as_ref().map_or(0, |about| about.restarts);
-    let most = runs.iter().map(restarts).max().unwrap_or(0);
-    runs.iter().filter(|run| restarts(run) == most).collect()
+    let most = |of: &HookedRun| runs.iter().filter(|run| torchrun(run) == torchrun(of)).map(restarts).max();
+    runs.iter().filter(|run| Some(restarts(run)) == most(run)).collect()
+}
+
+/// The processes of the job that failed last, with what launchers said of them. A command may start several: torchruns
+/// that had the same ranks ran one after the other.
+#[must_use]
+pub fn last_failed_job(runs: &[HookedRun], reports: &[LauncherReport]) -> (Vec<HookedRun>, Vec<LauncherReport>) {
+    let ends = runs.iter().map(|run| (run, ProcessEnd::of(run)));
+    let last = ends.filter(|(_, end)| end.has_failed()).max_by_key(|(_, end)| end.at());
+    let own = last.and_then(|(run, _)| torchrun(run));
+    let ranks_of = |one: Option<u32>| {
+        let its = runs.iter().filter(move |run| torchrun(run) == one);
+        its.filter_map(|run| run.about.as_ref()?.rank)
+    };
+    let is_other = |run: &HookedRun| {
+        let its = torchrun(run);
+        own.is_some() && its.is_some() && its != own && ranks_of(its).any(|rank| ranks_of(own).any(|own| own == rank))
+    };
+    let others: Vec<u32> = runs.iter().filter(|run| is_other(run)).map(|run| run.pid).collect();
+    let job = runs.iter().filter(|run| !others.contains(&run.pid)).cloned().collect();
+    let is_own = |report: &&LauncherReport| report.ranks.iter().all(|failed| !others.contains(&failed.exit.pid));
+    (job, reports.iter().filter(is_own).cloned().collect())
+}
+
+fn torchrun(run: &HookedRun) -> Option<u32> {
+    run.about.as_ref()?.torchrun
 }
 
 fn is_it(end: &ProcessEnd, failed: &FailedRank) -> bool {
@@ -125,10 +154,16 @@ fn is_it(end: &ProcessEnd, failed: &FailedRank) -> bool {
 /// says more.
 #[must_use]
 pub fn first_failure<'a>(ends: &'a [ProcessEnd], reports: &[LauncherReport]) -> Option<&'a ProcessEnd> {
-    let failed = || ends.iter().filter(|end| end.has_failed());
-    if failed().all(ProcessEnd::was_asked) {
+    let is_seen = |end: &&ProcessEnd| end.has_failed() && !end.was_asked();
+    if !ends.iter().any(|end| is_seen(&end)) {
         return None;
     }
+    // A rank that is gone without a word may be why another one fails.
+    let breaks = |end: &ProcessEnd| {
+        let mut others = ends.iter().filter(is_seen).filter(|other| other.rank.is_some() && other.rank != end.rank);
+        end.is_unseen() && end.rank.is_some() && others.next().is_some()
+    };
+    let failed = || ends.iter().filter(|end| end.has_failed() || breaks(end));
     let named = |failed: &FailedRank| ends.iter().find(|end| is_it(end, failed));
     let told: Vec<&FailedRank> = reports.iter().flat_map(|report| &report.ranks).collect();
     if let [only] = told.as_slice() {

@@ -1,33 +1,63 @@
 //! What a run stood still for at its end: it made no step any more, and then it ended or was ended.
 
-use super::failures::last_start;
+use super::failures::{ProcessEnd, last_start};
 use super::late_steps::{StalledRank, stalled};
-use crate::reading::{HookPlaces, HookedRun, Moment};
+use crate::reading::{Activity, HookPlaces, HookedRun, Moment};
 use crate::units::Seconds;
 
 /// Where the ranks were that made no step until the end, and for how long: `stood still for the last 31 s: …`. The end is
-/// the first of `ends` after that began: somebody asked the command to end, a process failed, the command was over.
+/// what came first after that began: somebody `asked` the command to end, a process failed, the command was `over`.
+///
+/// A long evaluation looks the same from here. So it is said only where somebody had to end the run, or where the process
+/// that failed first had waited for other ranks.
 #[must_use]
-pub fn stood_still(runs: &[HookedRun], ends: &[Moment]) -> Option<String> {
-    let runs = last_start(runs);
+pub fn stood_still(runs: &[HookedRun], over: Moment, asked: Option<Moment>) -> Option<String> {
+    let runs: Vec<(&HookedRun, ProcessEnd)> =
+        last_start(runs).into_iter().map(|run| (run, ProcessEnd::of(run))).collect();
+    // Of its own will, and as it should.
+    let is_done =
+        |end: &ProcessEnd| !end.has_failed() && end.at().is_some_and(|at| asked.is_none_or(|asked| at < asked));
+    let others = || runs.iter().filter(|(_, end)| !is_done(end));
     // The last to come to a stop: from then on none has made a step.
-    let stopped = runs.iter().filter_map(|run| stopped_at(run)).max()?;
-    let end = *ends.iter().filter(|end| **end > stopped).min()?;
+    let stopped = others().filter_map(|(run, _)| stopped_at(run)).max()?;
+    let after = |at: Option<Moment>| at.filter(|at| *at > stopped);
+    let first = others().filter(|(_, end)| after(end.at()).is_some()).min_by_key(|(_, end)| end.at());
+    let first_at = first.and_then(|(_, end)| end.at());
+    let end = [first_at, Some(over), asked].into_iter().filter_map(after).min()?;
+    let was_asked = asked.is_some_and(|asked| asked <= end);
+    let breaks = |(run, ended): &(&HookedRun, ProcessEnd)| {
+        ended.at() == Some(end) && (ended.was_asked() || waits_for_ranks(run, runs.len()))
+    };
+    if !was_asked && !first.is_some_and(breaks) {
+        return None;
+    }
     let untold = HookPlaces::default();
     let ranks: Vec<StalledRank<'_>> = runs
         .iter()
-        .map(|run| StalledRank {
+        .map(|(run, ended)| StalledRank {
             rank: rank(run),
             places: run.places.as_ref().unwrap_or(&untold),
-            has_ended: stopped_at(run).is_none() && run.exit.is_some_and(|(_, at)| at < end),
+            has_ended: (is_done(ended) || stopped_at(run).is_none())
+                && ended.exited.or(ended.told).is_some_and(|at| at < end),
             age: Seconds((end.0 as f64 - run.placed.0 as f64) / 1000.0),
         })
         .collect();
-    let own = ranks.iter().find(|rank| rank.places.stall.is_some())?;
+    let own = ranks.iter().find(|rank| rank.places.stall.is_some() && !rank.has_ended)?;
     let cause = stalled(own, &ranks)?;
     let goes_on = ranks.iter().any(|rank| rank.places.stall.is_none() && !rank.has_ended);
     let name = own.rank.filter(|_| goes_on).map_or_else(String::new, |rank| format!("rank {rank} "));
     Some(format!("{name}stood still for the last {}: {}", end.since(stopped).roughly(), cause.words))
+}
+
+/// Whether a process stood in a collective, as far as it tells: one of several ranks joins them in its backward pass, too.
+fn waits_for_ranks(run: &HookedRun, ranks: usize) -> bool {
+    let Some(places) = &run.places else { return false };
+    places.stall.as_ref().is_some_and(|stall| {
+        let activity = places.places.get(stall.place).map(|place| place.activity);
+        stall.collective.as_ref().is_some_and(|pending| pending.call.is_some())
+            || activity == Some(Activity::Collective)
+            || (ranks > 1 && activity == Some(Activity::Backward))
+    })
 }
 
 /// When a process made its last step, where it has stood still since.
@@ -45,7 +75,7 @@ fn rank(run: &HookedRun) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::{Activity, CodePlace, HookStall, ProcessExit};
+    use crate::reading::{CodePlace, HookEnd, HookStall, ProcessExit};
     use crate::units::Fraction;
 
     /// A rank that told at `placed` of a stall of so many seconds at that line of train.py.
@@ -64,26 +94,60 @@ mod tests {
         let sleeps = still(1, Activity::Code, "time.sleep", 19, 30.0, 40_000);
         let said = "stood still for the last 31 s: loss.backward: rank 1 has not come: 31 s in time.sleep, train.py:19; \
                     rank 0 waits, train.py:24";
-        let ends = [Moment(41_000), Moment(41_300)];
-        assert_eq!(stood_still(&[waits.clone(), sleeps.clone()], &ends).unwrap(), said);
+        let (over, asked) = (Moment(41_300), Some(Moment(41_000)));
+        assert_eq!(stood_still(&[waits.clone(), sleeps.clone()], over, asked).unwrap(), said);
+        // Nobody asks: rank 0 gives up by itself at 41 s. Where rank 1 is the one that fails, it was busy until then.
+        let failed = |run: &HookedRun| ended(run.clone(), Some("RuntimeError"), 1, 41_000);
+        assert_eq!(stood_still(&[failed(&waits), sleeps.clone()], over, None).unwrap(), said);
+        assert_eq!(stood_still(&[waits.clone(), failed(&sleeps)], over, None), None);
         // One that has not been ended yet tells of it still after that.
         let late = still(0, Activity::Backward, "loss.backward", 24, 33.0, 43_000);
-        assert_eq!(stood_still(&[late, sleeps], &ends).unwrap(), said);
+        assert_eq!(stood_still(&[late, sleeps], over, asked).unwrap(), said);
         // One that was done long before.
         let exit = ProcessExit { pid: 101, code: Some(0), signal: None };
         let done = HookedRun { exit: Some((exit, Moment(10_000))), ..HookedRun::new(101, Moment(9_000)) };
         let mut done = HookedRun { about: None, ..done };
         done.places = Some(HookPlaces { rank: Some(1), ..HookPlaces::default() });
         let said = "stood still for the last 31 s: loss.backward: rank 1 has ended; rank 0 waits, train.py:24";
-        assert_eq!(stood_still(&[waits, done], &ends).unwrap(), said);
+        assert_eq!(stood_still(&[waits, done], over, asked).unwrap(), said);
     }
 
     #[test]
     fn one_process_says_where() {
         let alone = still(0, Activity::Code, "time.sleep", 19, 30.0, 40_000);
         let said = "stood still for the last 31 s: 31 s in time.sleep, train.py:19";
-        assert_eq!(stood_still(std::slice::from_ref(&alone), &[Moment(41_000)]).unwrap(), said);
-        assert_eq!(stood_still(&[alone], &[Moment(9_000)]), None, "that was before");
-        assert_eq!(stood_still(&[HookedRun::new(7, Moment(1))], &[Moment(41_000)]), None);
+        let asked = Some(Moment(41_000));
+        assert_eq!(stood_still(std::slice::from_ref(&alone), Moment(41_000), asked).unwrap(), said);
+        assert_eq!(
+            stood_still(std::slice::from_ref(&alone), Moment(9_000), Some(Moment(9_000))),
+            None,
+            "that was before"
+        );
+        assert_eq!(stood_still(&[HookedRun::new(7, Moment(1))], Moment(41_000), asked), None);
+        // Somebody asked the process itself: SIGTERM.
+        let exit = ProcessExit { pid: 100, code: None, signal: Some(15) };
+        let asked = HookedRun { exit: Some((exit, Moment(41_000))), ..alone };
+        assert_eq!(stood_still(&[asked], Moment(41_300), None).unwrap(), said);
+    }
+
+    #[test]
+    fn one_that_works_until_it_ends_has_not_stood_still() {
+        let evaluates = still(0, Activity::Evaluation, "evaluate", 19, 14.0, 40_000);
+        // It fails, it leaves with exit code 2, it is killed for lack of memory.
+        for (error, code) in [(Some("ValueError"), 1), (None, 2), (None, 137)] {
+            let failed = ended(evaluates.clone(), error, code, 40_010);
+            assert_eq!(stood_still(&[failed], Moment(40_100), None), None, "{error:?} {code}");
+        }
+        // It ends well, and its shell fails, or is interrupted, 8 s later.
+        let done = [ended(evaluates, None, 0, 40_010)];
+        assert_eq!(stood_still(&done, Moment(48_000), None), None);
+        assert_eq!(stood_still(&done, Moment(48_000), Some(Moment(47_000))), None);
+    }
+
+    /// It tells that it ends, with that exception, and ends with that code.
+    fn ended(run: HookedRun, error: Option<&str>, code: u32, at: u64) -> HookedRun {
+        let end = HookEnd { error: error.map(str::to_owned), ..HookEnd::default() };
+        let exit = ProcessExit { pid: run.pid, code: Some(code), signal: None };
+        HookedRun { end: Some(end), heard: Moment(at), exit: Some((exit, Moment(at))), ..run }
     }
 }

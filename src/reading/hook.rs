@@ -73,6 +73,8 @@ pub struct HookAbout {
     pub launcher: Option<u32>,
     /// How often torchrun had started the ranks again by then.
     pub restarts: u32,
+    /// The pid of the torchrun that started it, in its own namespace.
+    pub torchrun: Option<u32>,
     /// PyTorch's version.
     pub torch: String,
     /// The class of the model.

@@ -35,10 +35,18 @@ def late_of(times):
 results["first"] = late_of([0.02, 0.02, 0.02, 0.08] * 2)
 results["every third"] = late_of([0.1, 0.1, 0.25] * 10)[:3]
 results["twice as long"] = late_of([0.02] * 9 + [0.041])
-# Every second one, or a few more: the faster ones are usual. Twice the time is none that two micro batches take.
+# Every second one, or a few more: the faster ones are usual.
 results["every second"] = late_of([0.01, 0.16] * 8)[:3]
 results["two of three"] = late_of([0.01, 0.16, 0.17] * 8)[:3]
 results["most"] = late_of([0.01, 0.16, 0.16, 0.16, 0.17] * 8)
+results["every second, thrice"] = late_of([0.05, 0.15] * 8)[:3]
+# Two micro batches, or a second loss: so it is by design, whichever kind is one more; one that takes longer still is late.
+results["twice, every second"] = late_of(([0.1, 0.2] * 32)[:63]) + late_of(([0.2, 0.1] * 32)[:63])
+results["twice, three of four"] = late_of([0.1, 0.2, 0.2, 0.2] * 8)
+results["second loss"] = late_of(([0.03, 0.07] * 32)[:63])
+results["late among two kinds"] = late_of([0.1, 0.2] * 15 + [0.1, 0.9])
+# Longer sequences from some step on: two fifths of all are enough to be usual.
+results["phase"] = late_of([0.1] * 20 + [0.4] * 43) + late_of([0.1] * 35 + [0.2] * 28) + late_of([0.4] * 43 + [0.1] * 20)
 # One to three micro batches a step, lengths that differ, and a fast step with the noise of a scheduler.
 results["uneven"] = late_of([0.02, 0.04, 0.06] * 8)
 results["lengths"] = late_of([0.01 * (1 + step * 7 % 10) for step in range(40)])

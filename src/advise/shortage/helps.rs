@@ -1,6 +1,6 @@
 //! What would help where memory ran out; nothing that could not.
 
-use super::beside::{PlanForMessage, PlanMismatch, is_of_other_framework};
+use super::plan_for_message::{PlanForMessage, PlanMismatch, is_of_other_framework};
 use crate::advise::fixes::Fix;
 use crate::predict::Prediction;
 use crate::reading::{OutOfMemory, OutOfMemoryKind};

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::compare::{ProcessEnd, failure_words, first_failure, process_ends, stood_still};
+use crate::compare::{failure_words, first_failure, last_failed_job, process_ends, stood_still};
 use crate::observe::ExitWatch;
 use crate::reading::{HookedRun, LauncherReport, Moment, ProcessExit};
 
@@ -57,20 +57,21 @@ pub struct CommandEnd {
 /// The process that failed first of several, by its pid, and what is said of the end: who failed first, and where the run
 /// stood still.
 pub fn ending(runs: &[HookedRun], reports: &[LauncherReport], end: CommandEnd) -> (Option<u32>, Vec<String>) {
+    let (runs, reports) = last_failed_job(runs, reports);
+    let (runs, reports) = (runs.as_slice(), reports.as_slice());
+    let has_failed = end.code != 0;
+    let still = (has_failed || end.asked.is_some()).then(|| stood_still(runs, end.at, end.asked)).flatten();
     let ends = process_ends(runs, reports);
-    // Who was asked to end, and what fails because of that, is no news.
-    let is_news = |at: Option<Moment>| end.asked.is_none_or(|asked| at.is_some_and(|at| at < asked));
+    // Who was asked to end, and what fails because of that, is no news; nor is what a command that ended well got over.
+    let is_news = |at: Option<Moment>| has_failed && end.asked.is_none_or(|asked| at.is_some_and(|at| at < asked));
     let first = first_failure(&ends, reports).filter(|first| is_news(first.at()));
-    let failed = ends.iter().filter(|one| one.has_failed()).filter_map(ProcessEnd::at);
-    let moments: Vec<Moment> = failed.chain([end.at]).chain(end.asked).collect();
-    let still = (end.code != 0 || end.asked.is_some()).then(|| stood_still(runs, &moments)).flatten();
     // The end of a command that is one process has been told.
     let told_by_command = |pid: u32| {
         let code = runs.iter().find(|run| run.pid == pid).and_then(|run| run.exit?.0.shell_code());
         ends.len() == 1 && code == Some(end.code)
     };
     let failure = first.filter(|first| !told_by_command(first.pid)).and_then(|first| failure_words(first, &ends));
-    let several = ends.iter().filter(|one| one.has_failed()).count() > 1;
+    let several = ends.iter().filter(|one| one.has_failed() || Some(*one) == first).count() > 1;
     (first.filter(|_| several).map(|first| first.pid), still.into_iter().chain(failure).collect())
 }
 

@@ -102,14 +102,57 @@ fn of_ranks_that_were_started_again_the_last_start_counts() {
 }
 
 #[test]
-fn one_that_is_gone_without_a_word_has_failed() {
+fn one_that_is_gone_without_a_word_has_failed_where_another_rank_did() {
     let gone = ProcessExit { pid: 101, code: None, signal: None };
     let silent = HookedRun { exit: Some((gone, Moment(1_000))), ..run(1, None, None, [500, 0]) };
     let runs = [run(0, Some("RuntimeError"), Some(1), [1_020, 1_100]), silent.clone()];
     let ends = process_ends(&runs, &[]);
     let words = failure_words(first_failure(&ends, &[]).unwrap(), &ends).unwrap();
     assert_eq!(words, "rank 1 ended first: without a word; rank 0 failed after it: RuntimeError");
+    // Forked children that are done are gone like that: both are, or the one that started them fails later.
+    let other =
+        HookedRun { exit: Some((ProcessExit { pid: 100, ..gone }, Moment(1_010))), ..run(0, None, None, [500, 0]) };
+    assert_eq!(first(&[silent.clone(), other.clone()], &[]), None);
+    let mut parent = run(2, Some("ValueError"), Some(1), [9_000, 9_100]);
+    parent.about.as_mut().unwrap().rank = None;
+    assert_eq!(first(&[silent.clone(), other, parent], &[]).unwrap(), "process 102");
     // Python's own end is told, whatever nobody saw.
     let told = HookedRun { end: Some(HookEnd::default()), ..silent };
-    assert!(!process_ends(&[told], &[])[0].has_failed());
+    assert_eq!(first(&[run(0, Some("RuntimeError"), Some(1), [1_020, 1_100]), told], &[]).unwrap(), "rank 0");
+}
+
+#[test]
+fn of_two_torchruns_in_turn_the_one_is_judged_that_failed_last() {
+    let under = |mut run: HookedRun, torchrun: u32, restarts: u32| {
+        run.pid += 10 * torchrun + 2 * restarts;
+        let pid = run.pid;
+        run.exit = run.exit.map(|(exit, at)| (ProcessExit { pid, ..exit }, at));
+        let about = run.about.as_mut().unwrap();
+        (about.torchrun, about.restarts) = (Some(torchrun), restarts);
+        run
+    };
+    // The first one starts its ranks again, and they end well; rank 1 of the second one fails, and rank 0 after it.
+    let mut runs = vec![
+        under(run(0, Some("RuntimeError"), Some(1), [1_007, 1_200]), 1, 0),
+        under(run(1, None, Some(7), [500, 1_000]), 1, 0),
+        under(run(0, None, Some(0), [4_000, 4_500]), 1, 1),
+        under(run(1, None, Some(0), [4_000, 4_510]), 1, 1),
+        under(run(0, Some("RuntimeError"), Some(1), [8_007, 8_200]), 2, 0),
+        under(run(1, Some("ValueError"), Some(1), [8_000, 8_100]), 2, 0),
+    ];
+    let said = "rank 1 ended first: ValueError; rank 0 failed after it: RuntimeError";
+    let judged = |runs: &[HookedRun], reports: &[LauncherReport]| {
+        let (runs, reports) = last_failed_job(runs, reports);
+        let ends = process_ends(&runs, &reports);
+        failure_words(first_failure(&ends, &reports).unwrap(), &ends).unwrap()
+    };
+    assert_eq!(judged(&runs, &[]), said);
+    // The first one failed for good, and said so.
+    let failed = FailedRank { rank: Some(1), exit: exit(111, 7) };
+    let told = [LauncherReport { run: None, ranks: vec![failed] }];
+    assert_eq!(judged(&[&runs[..2], &runs[4..]].concat(), &told), said);
+    // Two machines' ranks on one: nobody has the same rank, and each torchrun started one.
+    runs.drain(..4);
+    runs[1].about.as_mut().unwrap().torchrun = Some(3);
+    assert_eq!(judged(&runs, &[]), said);
 }

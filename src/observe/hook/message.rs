@@ -90,6 +90,7 @@ struct RawAbout {
     launcher: Option<u32>,
     #[serde(default)]
     restarts: u32,
+    torchrun: Option<u32>,
     #[serde(default)]
     torch: String,
     model: Option<String>,
@@ -126,6 +127,7 @@ impl From<RawAbout> for HookAbout {
             world: raw.world,
             launcher: raw.launcher,
             restarts: raw.restarts,
+            torchrun: raw.torchrun,
             torch: cut(raw.torch),
             model: raw.model.map(cut),
             optimizer: cut(raw.optimizer),

@@ -148,6 +148,8 @@ class Tracer:
 
     def trace(self, subject):
         started, self.holds = time.time(), subject.is_own
+        # What another trace of this process has frozen is in no list of Python's objects, and never let go.
+        gc.unfreeze()
         axes = subject.axes()
         model = self.build(subject)
         self.say(f"{self.built}, built in {time.time() - started:.1f} s")

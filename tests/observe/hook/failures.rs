@@ -64,6 +64,67 @@ fn rank(said: &[String], rank: u32) -> &str {
     said.iter().find(|line| line.trim_start().starts_with(&format!("rank {rank}, process "))).unwrap()
 }
 
+/// Starts two ranks, and asks how they ended long after both have: a shell asks at once, and then nobody else can see it.
+const LAUNCHER: &str = "\
+import os, subprocess, sys, time
+ranks = [subprocess.Popen([sys.executable, *sys.argv[1:]], env={**os.environ, 'RANK': rank, 'WORLD_SIZE': '2'}) for rank in '01']
+for rank in ranks:
+    os.waitid(os.P_PID, rank.pid, os.WEXITED | os.WNOWAIT)
+time.sleep(1)
+sys.exit(max(rank.wait() != 0 for rank in ranks))
+";
+
+#[test]
+fn children_that_succeed_are_not_said_to_have_failed() {
+    let Some(python) = python("import multiprocessing; multiprocessing.get_context('fork')") else { return };
+    // Whether the children leave as they do by themselves or at once, and whether what comes behind them fails.
+    for (leave, code) in [("return", 0), ("os._exit(0)", 0), ("return", 3), ("os._exit(0)", 3)] {
+        let meeting = Meeting::new();
+        let script = meeting.folder.path().join("script.py");
+        let text = format!(
+            "import multiprocessing, os, sys, time, torch\n\
+             def train(rank):\n    os.environ['RANK'] = str(rank)\n    \
+             optimizer = torch.optim.Optimizer([torch.Parameter(10)])\n    \
+             for _ in range(20):\n        optimizer.step()\n        time.sleep(0.05)\n    {leave}\n\
+             context = multiprocessing.get_context('fork')\n\
+             ranks = [context.Process(target=train, args=(rank,)) for rank in range(2)]\n\
+             [rank.start() for rank in ranks]\n[rank.join() for rank in ranks]\n\
+             sys.exit({code})\n"
+        );
+        std::fs::write(&script, text).unwrap();
+        let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
+        let done = output(command.args(["run", "--"]).arg(&python).arg(&script));
+        let said = said(&done.stderr);
+        assert_eq!(done.status.code(), Some(code), "{said:#?}");
+        // One that leaves at once has no time to tell its last steps.
+        let steps = if leave == "return" { ": 20 steps" } else { ": at least " };
+        assert!([0, 1].iter().all(|one| rank(&said, *one).contains(steps)), "{leave} {code}: {said:#?}");
+        for word in ["first", "failed", "without a word", "stood still"] {
+            assert!(!said.iter().any(|line| line.contains(word)), "{leave} {code}: {said:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_forked_child_tells_the_exception_that_nobody_caught() {
+    let Some(python) = python("import multiprocessing; multiprocessing.get_context('fork')") else { return };
+    let meeting = Meeting::new();
+    let script = meeting.folder.path().join("script.py");
+    let text = "import multiprocessing, os, sys, time, torch\n\
+                def train(rank):\n    os.environ['RANK'] = str(rank)\n    \
+                optimizer = torch.optim.Optimizer([torch.Parameter(10)])\n    \
+                for _ in range(10):\n        optimizer.step()\n        time.sleep(0.05)\n    \
+                if rank == 1:\n        raise ValueError('a bad batch')\n    time.sleep(0.5)\n\
+                context = multiprocessing.get_context('fork')\n\
+                ranks = [context.Process(target=train, args=(rank,)) for rank in range(2)]\n\
+                [rank.start() for rank in ranks]\n[rank.join() for rank in ranks]\nsys.exit(ranks[1].exitcode)\n";
+    std::fs::write(&script, text).unwrap();
+    let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
+    let said = said(&output(command.args(["run", "--"]).arg(&python).arg(&script)).stderr);
+    assert!(rank(&said, 1).ends_with("; ended with ValueError"), "{said:#?}");
+    assert!(!rank(&said, 0).contains("ended") && !said[0].contains("first"), "{said:#?}");
+}
+
 #[test]
 fn the_rank_that_ended_first_is_named_before_its_victim() {
     let Some(python) = python("import sys") else { return };
@@ -76,14 +137,10 @@ fn the_rank_that_ended_first_is_named_before_its_victim() {
         let pipe = meeting.folder.path().join("pipe");
         let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success());
-        let script = "for rank in 0 1; do RANK=$rank WORLD_SIZE=2 \"$@\" & done; wait; exit 1";
         let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
-        command.args(["run", "--", "sh", "-c", script, "sh"]).arg(&python).arg(folder().join("train_peers.py"));
+        command.args(["run", "--"]).arg(&python).args(["-c", LAUNCHER]).arg(folder().join("train_peers.py"));
         let said = said(&output(command.arg(&pipe).arg(what)).stderr);
-        // A shell asks for its children at once: then nobody sees any more how one ended that said nothing.
-        let first = [how, "without a word"]
-            .map(|how| format!("rank 1 ended first: {how}; rank 0 failed after it: RuntimeError"));
-        assert!(said[0] == first[0] || (what != "raise" && said[0] == first[1]), "{said:#?}");
+        assert_eq!(said[0], format!("rank 1 ended first: {how}; rank 0 failed after it: RuntimeError"), "{said:#?}");
         assert!(rank(&said, 0).ends_with("; ended with RuntimeError"), "{said:#?}");
         assert!(rank(&said, 1).ends_with(", the first to end"), "{said:#?}");
     }

@@ -35,6 +35,13 @@ fn late_steps_are_known_from_the_first_however_often_they_come() {
         ("twice as long", json!([10])),
         ("every second", json!([2, 4, 6])),
         ("two of three", json!([2, 3, 5])),
+        ("every second, thrice", json!([2, 4, 6])),
+        // Twice as long by design, and a change of phase: neither is late. Step 32 takes nine times as long.
+        ("twice, every second", json!([])),
+        ("twice, three of four", json!([])),
+        ("second loss", json!([])),
+        ("late among two kinds", json!([32])),
+        ("phase", json!([])),
         // Four of five: that is what a step takes.
         ("most", json!([])),
         // Steps that differ by themselves are none.

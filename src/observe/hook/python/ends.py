@@ -6,11 +6,22 @@ _MOST_FAILED = 64
 def _end(pid):
     """How a process ends: with the exception that nobody caught, if there was one."""
     message = {"v": VERSION, "kind": "end", "pid": pid, "at": time.time()}
-    kind = getattr(sys, "last_type", None)
-    if kind is not None:
+    kind, error = getattr(sys, "last_type", None), getattr(sys, "last_value", "")
+    if kind is None:
+        # A child of multiprocessing ends while its exception is in flight.
+        kind, error, _ = sys.exc_info()
+    if kind is not None and not issubclass(kind, (SystemExit, GeneratorExit)):
         message["error"] = kind.__name__[:80]
-        message["message"] = str(getattr(sys, "last_value", ""))[:4000]
+        message["message"] = str(error)[:4000]
     return message
+
+
+def _at_end_of_child(tell):
+    """Has a child of multiprocessing tell that it ends: one that was forked leaves without `atexit`."""
+    processes, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
+    if util is not None and getattr(processes, "parent_process", lambda: None)() is not None:
+        # Behind whatever the script has registered, and before the process is gone (`BaseProcess._bootstrap`).
+        util.Finalize(None, tell, exitpriority=-100)
 
 
 def _failures(pid):

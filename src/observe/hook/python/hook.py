@@ -115,6 +115,10 @@ class _Hook:
         # Lightning's ddp_fork); others tell nothing.
         self.pid = os.getpid()
         self.leader = id(optimizer)
+        try:
+            _at_end_of_child(self.at_exit)
+        except Exception:
+            self.faults += 1
         return True
 
     def _look_and_tell(self, optimizer, now):
@@ -158,7 +162,7 @@ class _Hook:
     def at_exit(self):
         """The steps since the last message, and how the process ends. Forked children tell nothing."""
         try:
-            if os.getpid() != self.pid:
+            if os.getpid() != self.pid or self.over:
                 return
             if self.watch is not None:
                 self.watch.wait_until_begun()
@@ -276,6 +280,8 @@ class _Hook:
                 about[name] = int(os.environ[variable])
         if os.environ.get("TORCHELASTIC_RESTART_COUNT", "").isdigit():
             about["restarts"] = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+            # torchrun's own process: the one that has started all its ranks.
+            about["torchrun"] = os.getppid()
         about.update(_place(torch))
         about["params"] = sum(_count(parameter) for parameter in parameters)
         about["trainable"] = sum(_count(parameter) for parameter in parameters if parameter.requires_grad)

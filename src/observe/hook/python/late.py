@@ -35,8 +35,10 @@ _UNLIKE = 0.02
 _CHANCE = 5e-4
 
 
-# Late steps may be so many that only this part of all is as it should be.
+# Of two kinds of steps the slower ones may be late where a quarter of all or more are as they should be. They are so where
+# they take this many times as long: less is what another micro batch or a second loss takes.
 _FASTER = 4
+_APART = 2.5
 
 
 def _middle_half(ordered):
@@ -87,7 +89,7 @@ class _LateSteps:
             return
         first = self.usual is None
         self.median = ordered[len(ordered) // 2]
-        self.usual, hook.late_s = self.late_from(self.faster_half(ordered) or ordered, ordered)
+        self.usual, hook.late_s = self.late_from(self.usual_kind(times, ordered), ordered)
         if first:
             # Of the steps until now nobody knew that they were late.
             for took, step, ended in times:
@@ -101,15 +103,21 @@ class _LateSteps:
         slack = _SHORT_SLACK if middle < _SHORT_STEP else _SLACK
         return middle, middle + max((_LATE - 1) * middle, _SPREAD * spread, slack)
 
-    def faster_half(self, ordered):
-        """The times of the faster steps, where every second one or a few more are late: two groups that lie far apart,
-        as late steps do. None where the median is one of the faster ones, and where steps differ by themselves."""
-        fewest, middle = len(ordered) // _FASTER, len(ordered) // 2
-        gaps = [(ordered[at] - ordered[at - 1], at) for at in range(max(fewest, 1), middle + 1)]
+    def usual_kind(self, times, ordered):
+        """The times of the usual steps, in order: all of them, but where there are two kinds that lie far apart, and about as
+        many or more of the slower one. Then it is the faster ones if the others take much longer and come between them,
+        as late steps do. Else it is the slower ones: they are so by design, or another phase has begun."""
+        gaps = [(ordered[at] - ordered[at - 1], at) for at in range(max(len(ordered) // _FASTER, 1), 3 * len(ordered) // 5 + 1)]
         gap, at = max(gaps)
         faster, slower = ordered[:at], ordered[at:]
         apart = max(_middle_half(faster), _middle_half(slower))
-        return faster if slower[0] > self.late_from(faster, faster)[1] and gap > _SPREAD * apart else None
+        if slower[0] <= self.late_from(faster, faster)[1] or gap <= _SPREAD * apart:
+            return ordered
+        late = [took >= slower[0] for took, _, _ in times]
+        changes = sum(one != other for one, other in zip(late, late[1:]))
+        # A run of faster ones is four steps long at most, on average.
+        are_mixed = 2 * changes >= len(faster)
+        return faster if are_mixed and slower[len(slower) // 2] >= _APART * faster[at // 2] else slower
 
     def is_short(self):
         return self.usual is not None and self.usual < _SHORT_STEP

@@ -1,4 +1,4 @@
-//! The plan beside an out-of-memory message: of the message's framework, and on its GPU.
+//! The plan for an out-of-memory message: of the message's framework, and on its GPU.
 
 use crate::advise::fixes::{Fix, savings};
 use crate::catalog::{Catalog, Gpu, Vendor};
@@ -63,7 +63,7 @@ impl PlanForMessage {
         let prediction = predict(&job);
         if is_of_other_framework(oom) {
             let words = format!(
-                "the message is {}'s, and the plan predicts what PyTorch takes: none of its figures and changes are of this run",
+                "the message is from {}, and plans predict PyTorch only: this plan says nothing about that run",
                 printable(&oom.backend)
             );
             return Some(Self { prediction, relief: Vec::new(), mismatch: Some(PlanMismatch::Framework(words)) });
