@@ -30,6 +30,11 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
             (KERNELS.to_vec(), Origin::Default { framework: "axolotl 0.13", option })
         }
     };
+    // They refuse adapters that drop out before 0.16 (`apply_lora_kernel_patches`).
+    let drops = settings.number("lora_dropout").is_some_and(|found| found.value != 0.0);
+    if drops && !take_dropout(context) {
+        return imported.note("axolotl's kernels for adapters do not run: before 0.16 they take none with dropout");
+    }
     if let Some(why) = other_layers(imported, settings, context) {
         return not_modelled(
             imported,
@@ -42,6 +47,12 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     }
 }
 
+/// Whether they are known to run beside dropout, which they do since 0.16.
+fn take_dropout(context: &ImportContext) -> bool {
+    let range = versions::of(&context.run.versions, "axolotl");
+    range.and_then(|range| range.is_within((0, 16), versions::NEWEST)) == Some(true)
+}
+
 /// Whether nobody switches them on where no word is said of them.
 fn stays_off(settings: &Settings, context: &ImportContext) -> bool {
     let is_kind = |kind: &str| settings.text("adapter").is_some_and(|found| found.value == kind);
@@ -49,7 +60,10 @@ fn stays_off(settings: &Settings, context: &ImportContext) -> bool {
         settings.holds("fsdp_config") && settings.whole("fsdp_version").is_none_or(|found| found.value != 2);
     // They came with 0.7, which asks for peft 0.14.
     let before = versions::of(&context.run.versions, "peft").and_then(|range| range.is_within((0, 0), (0, 14)));
+    // The validator looks at the file before the default of 0 is filled in: a dropout that is not told is none to it.
+    let told_none = settings.number("lora_dropout").is_some_and(|found| found.value == 0.0);
     before == Some(true)
+        || !told_none && !take_dropout(context)
         || settings.text("rl").is_some()
         || is_kind("lora") && settings.is("load_in_8bit")
         || is_kind("dora")
