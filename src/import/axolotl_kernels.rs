@@ -25,14 +25,20 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     let (on, origin) = match on.first().and_then(|(name, _)| settings.get(name)) {
         Some(first) => (on, first.origin.clone()),
         None if told || stays_off(settings, context) => return,
+        // The validator looks at the file before the default of 0 is filled in: a dropout that is not told is none to it.
+        None if dropout(settings) != Some(0.0) && !take_dropout(context) => {
+            if since(context, (0, 16)) != Some(false) {
+                imported.note("axolotl's kernels for adapters are taken as off: before 0.16 they are on by themselves only beside `lora_dropout: 0`, from then on beside any");
+            }
+            return;
+        }
         None => {
             let option = "kernels for adapters switched on by themselves".to_owned();
             (KERNELS.to_vec(), Origin::Default { framework: "axolotl 0.13", option })
         }
     };
     // They refuse adapters that drop out before 0.16 (`apply_lora_kernel_patches`).
-    let drops = settings.number("lora_dropout").is_some_and(|found| found.value != 0.0);
-    if drops && !take_dropout(context) {
+    if dropout(settings).is_some_and(|rate| rate != 0.0) && !take_dropout(context) {
         return imported.note("axolotl's kernels for adapters do not run: before 0.16 they take none with dropout");
     }
     if let Some(why) = other_layers(imported, settings, context) {
@@ -47,10 +53,19 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     }
 }
 
+/// The dropout of adapters that the file tells.
+fn dropout(settings: &Settings) -> Option<f64> {
+    settings.number("lora_dropout").map(|found| found.value)
+}
+
+/// Whether axolotl is of a version or a later one; none where nobody says.
+fn since(context: &ImportContext, first: versions::Version) -> Option<bool> {
+    versions::of(&context.run.versions, "axolotl")?.is_within(first, versions::NEWEST)
+}
+
 /// Whether they are known to run beside dropout, which they do since 0.16.
 fn take_dropout(context: &ImportContext) -> bool {
-    let range = versions::of(&context.run.versions, "axolotl");
-    range.and_then(|range| range.is_within((0, 16), versions::NEWEST)) == Some(true)
+    since(context, (0, 16)) == Some(true)
 }
 
 /// Whether nobody switches them on where no word is said of them.
@@ -60,10 +75,7 @@ fn stays_off(settings: &Settings, context: &ImportContext) -> bool {
         settings.holds("fsdp_config") && settings.whole("fsdp_version").is_none_or(|found| found.value != 2);
     // They came with 0.7, which asks for peft 0.14.
     let before = versions::of(&context.run.versions, "peft").and_then(|range| range.is_within((0, 0), (0, 14)));
-    // The validator looks at the file before the default of 0 is filled in: a dropout that is not told is none to it.
-    let told_none = settings.number("lora_dropout").is_some_and(|found| found.value == 0.0);
     before == Some(true)
-        || !told_none && !take_dropout(context)
         || settings.text("rl").is_some()
         || is_kind("lora") && settings.is("load_in_8bit")
         || is_kind("dora")
