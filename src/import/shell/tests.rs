@@ -209,6 +209,15 @@ fn a_variable_of_a_branch_that_the_environment_decides_is_named() {
     assert_eq!((command.words[3].as_str(), command.unset.as_slice()), ("?", ["BS".to_owned()].as_slice()));
 }
 
+/// What bash gives the command is open, whichever of two branches sets the variable.
+#[test]
+fn a_variable_of_one_of_two_open_branches_is_unknown() {
+    for (then, otherwise) in [("A=1", "A=1\nEXTRA='--a 1'"), ("A=1\nEXTRA='--a 1'", "A=1")] {
+        let text = format!("if [ -f x ]; then\n{then}\nelse\n{otherwise}\nfi\npython x.py --lr $A $EXTRA\n");
+        assert_eq!(last(&text), ["python", "x.py", "--lr", "1", "--?"], "{text}");
+    }
+}
+
 #[test]
 fn brackets_that_nothing_opened_are_letters() {
     for text in ["}", ")", "} x", "f() }", "{", "(", "function }", "${a}}"] {
