@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::observe::ProcessCommand;
 
 /// Libraries whose defaults differ by version.
-const LIBRARIES: [&str; 6] = ["torch", "transformers", "trl", "peft", "accelerate", "deepspeed"];
+const LIBRARIES: [&str; 7] = ["torch", "transformers", "trl", "peft", "accelerate", "deepspeed", "axolotl"];
 
 /// Words of launchers before the interpreter.
 const MOST_WORDS: usize = 16;

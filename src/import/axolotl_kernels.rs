@@ -25,11 +25,22 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     let (on, origin) = match on.first().and_then(|(name, _)| settings.get(name)) {
         Some(first) => (on, first.origin.clone()),
         None if told || stays_off(settings, context) => return,
+        // The validator looks at the file before the default of 0 is filled in: a dropout that is not told is none to it.
+        None if dropout(settings) != Some(0.0) && !take_dropout(context) => {
+            if since(context, (0, 16)) != Some(false) {
+                imported.note("axolotl's kernels for adapters are taken as off: before 0.16 they are on by themselves only beside `lora_dropout: 0`, from then on beside any");
+            }
+            return;
+        }
         None => {
             let option = "kernels for adapters switched on by themselves".to_owned();
             (KERNELS.to_vec(), Origin::Default { framework: "axolotl 0.13", option })
         }
     };
+    // They refuse adapters that drop out before 0.16 (`apply_lora_kernel_patches`).
+    if dropout(settings).is_some_and(|rate| rate != 0.0) && !take_dropout(context) {
+        return imported.note("axolotl's kernels for adapters do not run: before 0.16 they take none with dropout");
+    }
     if let Some(why) = other_layers(imported, settings, context) {
         return not_modelled(
             imported,
@@ -40,6 +51,21 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     if !words.is_empty() {
         imported.set(keys::lora::kernels, Some(Setting::new(words, origin)));
     }
+}
+
+/// The dropout of adapters that the file tells.
+fn dropout(settings: &Settings) -> Option<f64> {
+    settings.number("lora_dropout").map(|found| found.value)
+}
+
+/// Whether axolotl is of a version or a later one; none where nobody says.
+fn since(context: &ImportContext, first: versions::Version) -> Option<bool> {
+    versions::of(&context.run.versions, "axolotl")?.is_within(first, versions::NEWEST)
+}
+
+/// Whether they are known to run beside dropout, which they do since 0.16.
+fn take_dropout(context: &ImportContext) -> bool {
+    since(context, (0, 16)) == Some(true)
 }
 
 /// Whether nobody switches them on where no word is said of them.

@@ -55,7 +55,8 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
             let settings = documents(name, content).map_err(unreadable)?;
             if let Some(job) = jobs::of_settings(&settings) {
                 let around = ProcessView { withheld: around.withheld || job.withheld, ..around.copy() };
-                return of_script(name, &job.script, &job.variables, &around, catalog);
+                let read = of_script(name, &job.script, &job.variables, &around, catalog);
+                return read.map(|imported| jobs::with_places(imported, &settings));
             }
             diffusers::tools::check(name, &settings)?;
             remarks = settings.remarks().to_vec();
@@ -312,7 +313,7 @@ fn of_job_file(name: &str, path: &str, around: &ProcessView, catalog: &Catalog) 
     let settings = documents(&there, &text).map_err(|_| absent())?;
     let job = jobs::of_settings(&settings).ok_or_else(absent)?;
     let around = ProcessView { withheld: around.withheld || job.withheld, ..around.copy() };
-    let mut imported = of_script(&there, &job.script, &job.variables, &around, catalog)?;
+    let mut imported = jobs::with_places(of_script(&there, &job.script, &job.variables, &around, catalog)?, &settings);
     imported.note(format!("{name} hands in {there}"));
     Ok(imported)
 }

@@ -15,7 +15,7 @@ pub fn is_meant(target: &str) -> bool {
     target.starts_with("transformer_engine") && target.ends_with("FusedAdam")
 }
 
-/// Sets what is held beside weights in bf16, by the settings in a section; gradients are handed over in the weights' type.
+/// Sets what is held beside weights in bf16, by the settings in a section; gradients are passed in the weights' type.
 pub fn set(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
     let of = |name: &str| format!("{section}.{name}");
     let in_bf16 = imported.get(keys::training::precision).is_some_and(|found| found.value == "bf16");

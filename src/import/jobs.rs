@@ -3,8 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use super::imported::ImportedPlan;
 use super::kubernetes;
+use super::origin::{Origin, Setting};
 use super::settings::{Settings, text};
+use crate::plan::keys;
 use serde_json::Value;
 
 /// A command that a job file holds, as a shell script, and the variables that its scheduler sets.
@@ -101,36 +104,52 @@ fn skypilot(settings: &Settings, script: String) -> JobScript {
     let nodes = settings.whole("num_nodes").map_or(1, |found| found.value);
     job.variables.insert("SKYPILOT_NUM_NODES".to_owned(), nodes.to_string());
     job.variables.insert("SKYPILOT_NODE_RANK".to_owned(), "0".to_owned());
-    // `A100-80GB:8`, or `{A100: 8}`.
-    let gpus = settings
-        .text(ACCELERATORS)
-        .map(|found| found.value)
-        .map(|word| word.rsplit_once(':').map_or_else(|| "1".to_owned(), |(_, count)| count.trim().to_owned()))
-        .or_else(|| {
-            let below = settings.below(ACCELERATORS);
-            below.iter().next().and_then(|(_, found)| text(&found.value))
-        });
-    if let Some(gpus) = gpus {
-        job.variables.insert("SKYPILOT_NUM_GPUS_PER_NODE".to_owned(), gpus);
+    let asked = accelerators(settings);
+    let mut counts: Vec<&str> = asked.iter().map(|(_, count)| count.as_str()).collect();
+    counts.dedup();
+    if let [gpus] = counts.as_slice() {
+        job.variables.insert("SKYPILOT_NUM_GPUS_PER_NODE".to_owned(), (*gpus).to_owned());
     }
-    if let Some(name) = skypilots_gpu(settings) {
-        job.variables.insert(ACCELERATORS.to_owned(), name);
+    // `A100` has 40 GB there, and one with 80 another name (`sky show-gpus`).
+    if let [(name, _)] = asked.as_slice() {
+        let plain = name.eq_ignore_ascii_case("A100");
+        job.variables.insert(ACCELERATORS.to_owned(), if plain { "A100 40GB".to_owned() } else { name.clone() });
     }
     job
 }
 
-/// The GPU that a task of SkyPilot asks for, where it is one: `A100` has 40 GB there, and one with 80 another name
-/// (`sky show-gpus`).
-fn skypilots_gpu(settings: &Settings) -> Option<String> {
-    let name = match settings.text(ACCELERATORS) {
-        Some(found) => found.value.split(':').next().unwrap_or_default().trim().to_owned(),
+/// The GPUs that a task of SkyPilot asks for, each with how many of it a node has: `A100-80GB:8`, `{A100: 8}`. Several are
+/// alternatives, of which the scheduler takes one (`[A100-80GB:8, H100:8]`, `{A100:8, H100:8}`).
+fn accelerators(settings: &Settings) -> Vec<(String, String)> {
+    let of = |word: &str| {
+        let (name, count) = word.split_once(':').unwrap_or((word, "1"));
+        (name.trim().to_owned(), count.trim().to_owned())
+    };
+    match settings.get(ACCELERATORS).map(|found| &found.value) {
+        Some(Value::Array(words)) => words.iter().filter_map(text).map(|word| of(&word)).collect(),
+        Some(word) => text(word).iter().map(|word| of(word)).collect(),
         None => {
             let below = settings.below(ACCELERATORS);
-            let mut names = below.iter().map(|(name, _)| name.to_owned());
-            names.next().filter(|_| names.next().is_none())?
+            let one = |(name, found): (&str, &Setting<Value>)| match text(&found.value) {
+                Some(count) => (name.to_owned(), count),
+                None => of(name),
+            };
+            below.iter().map(one).collect()
         }
-    };
-    Some(if name.eq_ignore_ascii_case("A100") { "A100 40GB".to_owned() } else { name })
+    }
+}
+
+/// A plan with the places in a job's file of what its scheduler decides.
+pub fn with_places(mut imported: ImportedPlan, settings: &Settings) -> ImportedPlan {
+    let by_job = Origin::Environment(ACCELERATORS.to_owned());
+    if let Some(gpu) = imported.get(keys::hardware::gpu_type).filter(|found| found.origin == by_job).cloned() {
+        let below = settings.below(ACCELERATORS);
+        let told = settings.get(ACCELERATORS).or_else(|| below.iter().next().map(|(_, found)| found));
+        if let Some(told) = told {
+            imported.say(keys::hardware::gpu_type, gpu.value, told.origin.clone());
+        }
+    }
+    imported
 }
 
 /// What Slurm sets for a script by its `#SBATCH` lines.

@@ -2,7 +2,7 @@
 //! never run.
 
 use super::origin::Origin;
-use super::python::{Handed, ScriptReader};
+use super::python::{PassedArgument, ScriptReader};
 use super::python_calls::call;
 use super::settings::Settings;
 
@@ -82,8 +82,8 @@ pub fn made_anew(reader: &ScriptReader) -> Settings {
         let calls = made_of(reader.content(), method);
         let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
         let configured =
-            ["0", "config"].iter().find_map(|place| match reader.handed(&calls, place).into_iter().next()?.0 {
-                Handed::Made(path, given) if path.ends_with("Config.from_pretrained") => Some(given),
+            ["0", "config"].iter().find_map(|place| match reader.passed(&calls, place).into_iter().next()?.0 {
+                PassedArgument::Made(path, given) if path.ends_with("Config.from_pretrained") => Some(given),
                 _ => None,
             });
         let Some(given) = configured.filter(|given| given.iter().all(|(name, _)| SIZELESS.contains(&name))) else {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
-use super::python::{Handed, ScriptReader};
+use super::python::{PassedArgument, ScriptReader};
 use super::python_models::made_of;
 use super::script_defaults::script_of;
 use super::settings::{Settings, UNKNOWN};
@@ -96,11 +96,12 @@ fn of_script(reader: &ScriptReader) -> Option<Result<SizedModel, String>> {
     let mut found = Vec::new();
     for call in made_of(reader.content(), "").into_iter().chain(["AutoModelForCausalLM.from_config".to_owned()]) {
         for place in ["0", "config"] {
-            for (handed, _) in reader.handed(&[&call], place) {
-                let Handed::Made(path, given) = handed else { continue };
+            for (passed, _) in reader.passed(&[&call], place) {
+                let PassedArgument::Made(path, given) = passed else { continue };
                 let class = path.rsplit('.').next().unwrap_or_default();
                 let Some((_, kind, causal)) = CONFIGURATIONS.iter().find(|(name, ..)| *name == class) else { continue };
-                let open = matches!(reader.handed(&[&call], &format!("{place}.")).first(), Some((Handed::Open, _)));
+                let open =
+                    matches!(reader.passed(&[&call], &format!("{place}.")).first(), Some((PassedArgument::Open, _)));
                 let model = if call.ends_with(".from_config") { causal } else { call.as_str() };
                 let made = (class.to_owned(), *kind, model.to_owned(), given, open);
                 if !found.contains(&made) {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::adapters;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
-use super::python::{Handed, ScriptReader};
+use super::python::{PassedArgument, ScriptReader};
 use super::python_adapters;
 use super::python_calls::{ARGUMENTS, call};
 use super::python_models::{loads, models};
@@ -36,13 +36,13 @@ const TWICE: &str = "bnb_4bit_use_double_quant";
 /// (`trl/trainer/sft_trainer.py`, `__init__`). None on a condition that is not followed.
 pub fn hands_on(reader: &ScriptReader) -> Option<bool> {
     let mut answer = Some(false);
-    for (handed, certain) in reader.handed(&TRAINERS, "peft_config") {
-        let told = match handed {
+    for (passed, certain) in reader.passed(&TRAINERS, "peft_config") {
+        let told = match passed {
             // What TRL's own arguments make has a switch.
-            Handed::Made(path, _) if path.ends_with("get_peft_config") => Some(false),
-            Handed::Made(..) => Some(true),
-            Handed::Nothing | Handed::Plain(_) => Some(false),
-            Handed::Open => call(reader.whole(), "LoraConfig").is_none().then_some(false),
+            PassedArgument::Made(path, _) if path.ends_with("get_peft_config") => Some(false),
+            PassedArgument::Made(..) => Some(true),
+            PassedArgument::Nothing | PassedArgument::Plain(_) => Some(false),
+            PassedArgument::Open => call(reader.whole(), "LoraConfig").is_none().then_some(false),
         };
         match told.filter(|told| certain || !told) {
             Some(true) => return Some(true),
@@ -91,38 +91,39 @@ impl LoadedWeights {
         let calls = if own.is_empty() { models(reader.whole()) } else { own };
         let names: Vec<&str> = calls.iter().map(String::as_str).collect();
         let untold = |name: &str| {
-            let told = reader.handed(&names, name);
-            !told.is_empty() && told.iter().all(|(handed, certain)| *certain && matches!(handed, Handed::Nothing))
+            let told = reader.passed(&names, name);
+            !told.is_empty()
+                && told.iter().all(|(passed, certain)| *certain && matches!(passed, PassedArgument::Nothing))
         };
         // TRL's trainers load a model that they are given the name of.
-        let by_trainer = reader.handed(&ARGUMENTS, "model_init_kwargs");
-        by_trainer.iter().all(|(handed, _)| matches!(handed, Handed::Nothing))
+        let by_trainer = reader.passed(&ARGUMENTS, "model_init_kwargs");
+        by_trainer.iter().all(|(passed, _)| matches!(passed, PassedArgument::Nothing))
             && BITS.iter().map(|(name, _)| *name).chain(["quantization_config"]).all(untold)
     }
 
     /// By each call of those names, and whether it is made for certain.
     fn of_calls(reader: &ScriptReader, names: &[&str], before: &str) -> Vec<(Self, bool)> {
-        let told = BITS.map(|(name, _)| reader.handed(names, &format!("{before}{name}")));
-        let twice = reader.handed(names, &format!("{before}{TWICE}"));
-        let configured = reader.handed(names, &format!("{before}quantization_config"));
-        let each = configured.into_iter().enumerate().map(|(at, (handed, certain))| {
+        let told = BITS.map(|(name, _)| reader.passed(names, &format!("{before}{name}")));
+        let twice = reader.passed(names, &format!("{before}{TWICE}"));
+        let configured = reader.passed(names, &format!("{before}quantization_config"));
+        let each = configured.into_iter().enumerate().map(|(at, (passed, certain))| {
             let mut found = Self::default();
             for ((name, bits), told) in BITS.into_iter().zip(&told) {
-                match told.get(at).map(|(handed, _)| handed) {
-                    Some(Handed::Plain(on)) if on.value == true => {
+                match told.get(at).map(|(passed, _)| passed) {
+                    Some(PassedArgument::Plain(on)) if on.value == true => {
                         found.bits = Some((Setting::new(bits, on.origin.clone()), name));
                     }
-                    Some(Handed::Open | Handed::Made(..)) => found.open = Some(name),
+                    Some(PassedArgument::Open | PassedArgument::Made(..)) => found.open = Some(name),
                     _ => {}
                 }
             }
             // transformers before 5 hands them on to a configuration of their own (`quantization_config`, `from_dict`).
-            if let Some((Handed::Plain(on), _)) = twice.get(at).filter(|_| found.bits.is_some()) {
+            if let Some((PassedArgument::Plain(on), _)) = twice.get(at).filter(|_| found.bits.is_some()) {
                 found.twice = on.value.as_bool().map(|told| Setting::new(told, on.origin.clone()));
             }
-            match handed {
-                Handed::Made(path, given) => found.configure(&path, &given),
-                Handed::Open if reader.whole().contains("BitsAndBytesConfig(") => found.open = Some(BITS[0].0),
+            match passed {
+                PassedArgument::Made(path, given) => found.configure(&path, &given),
+                PassedArgument::Open if reader.whole().contains("BitsAndBytesConfig(") => found.open = Some(BITS[0].0),
                 _ => {}
             }
             (found, certain)
@@ -230,12 +231,12 @@ fn asks(reader: &ScriptReader, settings: &Settings) -> bool {
 /// `prepare_model_for_int8_training`, 0.17 `prepare_model_for_kbit_training`).
 fn prepared(reader: &ScriptReader) -> Option<bool> {
     const CALLS: [&str; 2] = ["prepare_model_for_kbit_training", "prepare_model_for_int8_training"];
-    let named = reader.handed(&CALLS, "use_gradient_checkpointing").into_iter().next()?.0;
-    let placed = reader.handed(&CALLS, "1").into_iter().next()?.0;
+    let named = reader.passed(&CALLS, "use_gradient_checkpointing").into_iter().next()?.0;
+    let placed = reader.passed(&CALLS, "1").into_iter().next()?.0;
     Some(match (named, placed) {
-        (Handed::Nothing, Handed::Nothing) => true,
+        (PassedArgument::Nothing, PassedArgument::Nothing) => true,
         // Where an argument of the Trainer's stands there, that has been read.
-        (Handed::Plain(value), _) | (_, Handed::Plain(value)) => value.value == true,
+        (PassedArgument::Plain(value), _) | (_, PassedArgument::Plain(value)) => value.value == true,
         _ => false,
     })
 }

@@ -4,7 +4,7 @@
 
 use super::imported::ImportedPlan;
 use super::own_loop;
-use super::python::{Handed, ScriptReader};
+use super::python::{PassedArgument, ScriptReader};
 use super::python_calls::{ARGUMENTS, call};
 use super::python_lengths::LENGTHS;
 use super::rows::not_modelled;
@@ -158,8 +158,8 @@ fn methods<'t>(body: &[&'t str]) -> Vec<(&'t str, String)> {
 /// An optimizer that a script makes and hands its Trainer goes over the one that its arguments name.
 fn own_optimizer(imported: &mut ImportedPlan, reader: &ScriptReader) {
     let trainers: Vec<&str> = ["Trainer", "Seq2SeqTrainer"].into_iter().chain(TRAINERS).collect();
-    let handed = reader.handed(&trainers, "optimizers");
-    if !handed.iter().any(|(handed, _)| !matches!(handed, Handed::Nothing)) {
+    let passed = reader.passed(&trainers, "optimizers");
+    if !passed.iter().any(|(passed, _)| !matches!(passed, PassedArgument::Nothing)) {
         return;
     }
     let made = own_loop::optimizer(reader.content(), reader, &|part| part.contains("fused"));

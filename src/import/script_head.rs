@@ -4,7 +4,7 @@
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
-use super::python::{Handed, ScriptReader};
+use super::python::{PassedArgument, ScriptReader};
 use super::python_models::{is_model, models};
 use super::rows::not_modelled;
 use super::settings::{Settings, whole};
@@ -59,7 +59,7 @@ pub fn of_script(imported: &mut ImportedPlan, reader: &ScriptReader) {
     let calls = loads(reader);
     let mut followed = Vec::new();
     for call in &calls {
-        let made = reader.handed(&[call], "num_labels").into_iter();
+        let made = reader.passed(&[call], "num_labels").into_iter();
         followed.extend(made.map(|(_, certain)| (call.as_str(), ScriptHead::of_call(call), certain)));
     }
     if followed.is_empty() {
@@ -110,13 +110,13 @@ fn loads(reader: &ScriptReader) -> Vec<String> {
 fn set_classes(imported: &mut ImportedPlan, reader: &ScriptReader, call: &str, head: ScriptHead) {
     let mut open = false;
     for name in ["num_labels", "config.num_labels", "id2label", "config.id2label"] {
-        match reader.handed(&[call], name).into_iter().map(|(handed, _)| handed).next() {
-            Some(Handed::Plain(found)) => match classes(&found) {
+        match reader.passed(&[call], name).into_iter().map(|(passed, _)| passed).next() {
+            Some(PassedArgument::Plain(found)) => match classes(&found) {
                 Some(classes) => return imported.set(keys::model::classes, Some(classes)),
                 None => open = true,
             },
-            Some(Handed::Nothing) => {}
-            Some(Handed::Made(..) | Handed::Open) => open |= !name.starts_with("config"),
+            Some(PassedArgument::Nothing) => {}
+            Some(PassedArgument::Made(..) | PassedArgument::Open) => open |= !name.starts_with("config"),
             None => open = true,
         }
     }

@@ -3,7 +3,7 @@
 
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
-use super::python::{Handed, ScriptReader};
+use super::python::{PassedArgument, ScriptReader};
 use super::python_calls::ARGUMENTS;
 use super::python_models::loads;
 use super::rows::not_modelled;
@@ -23,15 +23,15 @@ enum ToldKeyword {
 }
 
 impl ToldKeyword {
-    fn of(handed: Handed) -> Self {
-        match handed {
-            Handed::Nothing => Self::Nothing,
-            Handed::Plain(found) => match (found.value.as_str(), found.value.as_bool()) {
+    fn of(passed: PassedArgument) -> Self {
+        match passed {
+            PassedArgument::Nothing => Self::Nothing,
+            PassedArgument::Plain(found) => match (found.value.as_str(), found.value.as_bool()) {
                 (Some(word), _) => Self::Word(Setting::new(word.to_owned(), found.origin)),
                 (_, Some(on)) => Self::Word(found.map(|_| on.to_string())),
                 _ => Self::Open,
             },
-            Handed::Made(..) | Handed::Open => Self::Open,
+            PassedArgument::Made(..) | PassedArgument::Open => Self::Open,
         }
     }
 
@@ -81,8 +81,8 @@ fn by_call(reader: &ScriptReader, calls: &[&str], before: &str, names: &[&str]) 
     let all = names.iter().flat_map(|name| [(format!("{before}{name}"), true), (format!("config.{name}"), false)]);
     let mut answers: Vec<(ToldKeyword, bool)> = Vec::new();
     for (keyword, itself) in all {
-        for (place, (handed, certain)) in reader.handed(calls, &keyword).into_iter().enumerate() {
-            let found = match ToldKeyword::of(handed) {
+        for (place, (passed, certain)) in reader.passed(calls, &keyword).into_iter().enumerate() {
+            let found = match ToldKeyword::of(passed) {
                 // A configuration that is not followed says nothing of this.
                 ToldKeyword::Open if !itself => ToldKeyword::Nothing,
                 found => found,

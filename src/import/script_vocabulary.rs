@@ -15,7 +15,10 @@ pub fn say(imported: &mut ImportedPlan, reader: &ScriptReader, text: &str) {
     let added = calls(text, "add_tokens").into_iter().filter_map(|given| given.into_iter().next());
     let open = |tokens: &String| {
         let tokens = tokens.trim();
-        let written = tokens.starts_with(['[', '"', '\'', '(', '{']);
+        // `AddedToken(…)` is one, whatever its text.
+        let single = tokens.split('(').next().is_some_and(|name| name.rsplit('.').next() == Some("AddedToken"));
+        let comprehension = tokens.contains(" for ") && tokens.contains(" in ");
+        let written = single || tokens.starts_with(['[', '"', '\'', '(', '{']) && !comprehension;
         let constant = tokens.chars().all(|letter| letter.is_ascii_uppercase() || matches!(letter, '_' | '.'));
         !written && !constant && reader.expression(tokens).is_none()
     };

@@ -1,9 +1,10 @@
-//! Variables that a script uses and sets nowhere.
+//! Variables that a script uses and sets nowhere, or only in branches that are not followed.
 
 use super::imported::ImportedPlan;
+use super::shell::Script;
 
-/// Says which variables of a command are set nowhere: nothing stands for them here, and something may in the run.
-pub fn note(imported: &mut ImportedPlan, unset: &[String], unread: &[String]) {
+/// Says which variables of a command have no value here: nothing stands for them, and something may in the run.
+pub fn note(imported: &mut ImportedPlan, unset: &[String], script: &Script) {
     let mut names: Vec<&str> = Vec::new();
     for name in unset {
         if !names.contains(&name.as_str()) {
@@ -13,10 +14,15 @@ pub fn note(imported: &mut ImportedPlan, unset: &[String], unread: &[String]) {
     if names.is_empty() {
         return;
     }
-    let unread: Vec<&str> = unread.iter().map(String::as_str).filter(|path| !sets_up_the_shell(path)).collect();
-    let names = names.iter().map(|name| format!("${name}")).collect::<Vec<_>>().join(", ");
+    let unread: Vec<&str> = script.unread.iter().map(String::as_str).filter(|path| !sets_up_the_shell(path)).collect();
     let from = if unread.is_empty() { String::new() } else { format!(" ({} could not be read)", unread.join(", ")) };
-    imported.note(format!("set nowhere in the script, taken as nothing or unknown: {names}{from}"));
+    let (branches, nowhere): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| script.skips(name));
+    for (names, set) in [(nowhere, "nowhere in the script"), (branches, "only in a branch that was not followed")] {
+        if !names.is_empty() {
+            let names = names.iter().map(|name| format!("${name}")).collect::<Vec<_>>().join(", ");
+            imported.note(format!("set {set}, taken as nothing or unknown: {names}{from}"));
+        }
+    }
     if let Some(file) = unread.first() {
         imported.unread = Some((*file).to_owned());
         imported.distrust();
@@ -68,7 +74,7 @@ pub fn matters(command: &str, name: &str) -> bool {
 
 /// Whether a sourced file readies the shell or turns an environment of Python on: of a training it says nothing that the
 /// shell in which the script is started would not say.
-fn sets_up_the_shell(path: &str) -> bool {
+pub fn sets_up_the_shell(path: &str) -> bool {
     const ENDS: [&str; 9] = [
         "/etc/profile.d/conda.sh",
         "/etc/profile.d/mamba.sh",

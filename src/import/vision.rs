@@ -1,5 +1,7 @@
 //! Models that see: their language model of the catalogue, and the tower before it.
 
+use std::num::IntErrorKind;
+
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::launch::base;
@@ -365,8 +367,13 @@ fn set_whole(imported: &mut ImportedPlan, tower: &Tower, whole: &WholeModel) {
 /// number of pixels (`swift/model/models/qwen.py`, `compat_qwen_vl_utils`).
 pub fn limit_images(tower: &mut Tower, told: Option<Setting<u64>>, context: &ImportContext) {
     let Some(grain) = tower.whole.as_ref().and_then(WholeModel::grain) else { return };
-    let whole = |name: &str| context.variable(name)?.and_then(|text| text.trim().parse::<u64>().ok());
-    let tokens = whole("IMAGE_MAX_TOKEN_NUM").and_then(|found| found.and_then(|many| many.checked_mul(grain * grain)));
+    // Python counts on: a number of any length is a limit, if none that an image comes to.
+    let number = |text: &str| match text.parse::<u64>() {
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => Some(u64::MAX),
+        read => read.ok(),
+    };
+    let whole = |name: &str| context.variable(name)?.and_then(|text| number(text.trim()));
+    let tokens = whole("IMAGE_MAX_TOKEN_NUM").map(|found| found.map(|many| many.saturating_mul(grain * grain)));
     let told = [told, tokens.or_else(|| whole("MAX_PIXELS"))].into_iter().flatten();
     tower.pixels = told.min_by_key(|found| found.value);
 }

@@ -122,7 +122,7 @@ fn of_started(
         files: &written,
     };
     let mut imported = of_command(&inner, catalog);
-    unset::note(&mut imported, &unset, &script.unread);
+    unset::note(&mut imported, &unset, script);
     let found: Vec<String> = written.elsewhere().into_iter().collect();
     for path in found.iter().take(MOST_ELSEWHERE) {
         imported.note(format!("{path}: found in this project, not where the script looks for it"));

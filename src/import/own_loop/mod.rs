@@ -1,8 +1,8 @@
 //! A training loop of one's own on models of transformers: what its text makes of its arguments, its loader, its
 //! optimizer and the types that it loads. Read, never run.
 
+mod client_optimizer;
 mod cuts;
-mod handed;
 mod processes;
 mod recognised;
 mod reductions;
@@ -26,8 +26,8 @@ use super::script_modules::called_text;
 use super::settings::{Settings, UNKNOWN};
 use crate::plan::keys;
 
+use client_optimizer::ClientOptimizer;
 pub use cuts::{cuts_to_the_longest, truncated};
-use handed::ClientOptimizer;
 pub use processes::several as several_processes;
 use recognised::uses_trainer;
 pub use recognised::{hides, is_loop, loops, parses, starts, training_text, trains};

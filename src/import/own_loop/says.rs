@@ -87,10 +87,15 @@ pub fn optimizer(text: &str, reader: &ScriptReader, fused: &dyn Fn(&str) -> bool
     }
     let [(class, word)] = made.as_slice() else { return None };
     Some(match *class {
-        "AdamW" if is_of_transformers(text, class) && !text.contains("optim.AdamW(") => "adamw_hf",
+        "AdamW" if is_of_transformers(text, class) && !runs(text, "optim.AdamW(") => "adamw_hf",
         "AdamW" if calls(text, class).iter().flatten().any(|part| fused(part)) => "adamw_torch_fused",
         _ => word,
     })
+}
+
+/// Whether a part of a text stands in a line that runs, before its comment.
+fn runs(text: &str, part: &str) -> bool {
+    code(text).any(|line| line.split(" #").next().is_some_and(|line| line.contains(part)))
 }
 
 /// Whether a class is imported from transformers, in one line or in brackets.
@@ -182,4 +187,17 @@ pub fn wrapper(text: &str) -> Option<String> {
         let made = || code(text).any(|line| line.replace(' ', "").contains(&format!("model={name}(")));
         (module && has(&LAYERS) && has(&AROUND) && made()).then(|| name.trim().to_owned())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::runs;
+
+    #[test]
+    fn a_call_in_a_comment_does_not_run() {
+        let part = "optim.AdamW(";
+        assert!(runs("    optimizer = torch.optim.AdamW(model.parameters())  # PyTorch's\n", part));
+        assert!(!runs("# optimizer = torch.optim.AdamW(model.parameters())\n", part));
+        assert!(!runs("optimizer = AdamW(model.parameters())  # was torch.optim.AdamW(model.parameters())\n", part));
+    }
 }

@@ -38,9 +38,9 @@ use super::{python_calls, script_defaults};
 /// No deeper dictionary is looked into.
 const DEEPEST: usize = 8;
 
-/// What a call is handed by one of its keywords.
+/// What a call is passed by one of its keywords.
 #[derive(Debug, Clone)]
-pub enum Handed {
+pub enum PassedArgument {
     /// Nothing, or `None`.
     Nothing,
     /// A plain value.
@@ -169,15 +169,15 @@ impl<'a> ScriptReader<'a> {
         }
     }
 
-    /// What each call of one of `names` is handed by a keyword, with whether the call is made for certain; `a.b` is what
-    /// a dictionary `a` holds, or the call that made it is handed.
-    pub fn handed(&self, names: &[&str], keyword: &str) -> Vec<(Handed, bool)> {
+    /// What each call of one of `names` is passed by a keyword, with whether the call is made for certain; `a.b` is what
+    /// a dictionary `a` holds, or the call that made it is passed.
+    pub fn passed(&self, names: &[&str], keyword: &str) -> Vec<(PassedArgument, bool)> {
         let script = self.script.borrow();
         let calls = of(&script, names);
-        calls.map(|call| (self.handed_to(&script, call, keyword), call.reached.is_some())).collect()
+        calls.map(|call| (self.passed_to(&script, call, keyword), call.reached.is_some())).collect()
     }
 
-    fn handed_to(&self, script: &FollowedScript, call: &LibraryCall, keyword: &str) -> Handed {
+    fn passed_to(&self, script: &FollowedScript, call: &LibraryCall, keyword: &str) -> PassedArgument {
         let (first, rest) = keyword.split_once('.').map_or((keyword, None), |(first, rest)| (first, Some(rest)));
         let given = call.given.iter().rev().find(|(name, ..)| name == first);
         let line = given.map(|(.., line)| *line);
@@ -186,7 +186,7 @@ impl<'a> ScriptReader<'a> {
         if let (Some(Known::Made(_, Some(at))), Some(rest)) = (found, rest)
             && let Some(made) = script.seen.get(*at)
         {
-            return self.handed_to(script, made, rest);
+            return self.passed_to(script, made, rest);
         }
         if let (Some(Known::Collection(at)), Some(rest)) = (found, rest)
             && let Some(names) = script.store.names(*at)
@@ -194,31 +194,31 @@ impl<'a> ScriptReader<'a> {
             found = names.values.get(rest);
             open = names.open;
         } else if found.is_some_and(|value| !matches!(value, Known::Plain(Value::Null, _))) && rest.is_some() {
-            return Handed::Open;
+            return PassedArgument::Open;
         }
         match found {
-            None if open => Handed::Open,
-            None => Handed::Nothing,
+            None if open => PassedArgument::Open,
+            None => PassedArgument::Nothing,
             Some(Known::Plain(Value::Null, source)) => {
                 self.take(source);
-                Handed::Nothing
+                PassedArgument::Nothing
             }
             Some(Known::Plain(value, source)) => {
                 self.take(source);
                 let origin = self.origin(line, keyword);
-                Handed::Plain(Setting::new(value.clone(), origin))
+                PassedArgument::Plain(Setting::new(value.clone(), origin))
             }
             // Types and other constants go by their own names.
             Some(Known::Library(path)) if path.starts_with("torch.") => {
                 let name = path.trim_start_matches("torch.");
                 let origin = self.origin(line, keyword);
-                Handed::Plain(Setting::new(name.into(), origin))
+                PassedArgument::Plain(Setting::new(name.into(), origin))
             }
             Some(Known::Made(path, Some(at))) => match script.seen.get(*at) {
-                Some(made) => Handed::Made(path.clone(), self.given(script, made)),
-                None => Handed::Open,
+                Some(made) => PassedArgument::Made(path.clone(), self.given(script, made)),
+                None => PassedArgument::Open,
             },
-            Some(_) => Handed::Open,
+            Some(_) => PassedArgument::Open,
         }
     }
 

@@ -1,4 +1,4 @@
-use super::{Handed, ScriptReader};
+use super::{PassedArgument, ScriptReader};
 use crate::origin::Origin;
 use crate::python_models::made_anew;
 use crate::settings::{Settings, whole};
@@ -230,19 +230,25 @@ def load(args):
 
 load(args)
 ";
-    let handed = |own: &[(&str, &str)], keyword: &str| {
+    let passed = |own: &[(&str, &str)], keyword: &str| {
         let reader = ScriptReader::new("train.py", text, given(own));
-        reader.handed(&["AutoModelForCausalLM.from_pretrained"], keyword).remove(0)
+        reader.passed(&["AutoModelForCausalLM.from_pretrained"], keyword).remove(0)
     };
-    let quantised = |own: &[(&str, &str)]| handed(own, "quantization_config").0;
-    let Handed::Made(path, told) = quantised(&[("quantise", "True"), ("coarse", "False")]) else { panic!("4 bits") };
+    let quantised = |own: &[(&str, &str)]| passed(own, "quantization_config").0;
+    let PassedArgument::Made(path, told) = quantised(&[("quantise", "True"), ("coarse", "False")]) else {
+        panic!("4 bits")
+    };
     assert!(path.ends_with("BitsAndBytesConfig") && told.is("load_in_4bit"));
-    let Handed::Made(_, told) = quantised(&[("quantise", "True"), ("coarse", "True")]) else { panic!("8 bits") };
+    let PassedArgument::Made(_, told) = quantised(&[("quantise", "True"), ("coarse", "True")]) else {
+        panic!("8 bits")
+    };
     assert!(told.is("load_in_8bit") && told.get("load_in_4bit").is_none());
     // Which of the two configurations it is, or whether any is handed on, nobody says.
-    assert!(matches!(quantised(&[("quantise", "True")]), Handed::Open));
-    assert!(matches!(quantised(&[("quantise", "False")]), Handed::Nothing));
-    let (Handed::Plain(found), certain) = handed(&[("quantise", "False")], "revision") else { panic!("a text") };
+    assert!(matches!(quantised(&[("quantise", "True")]), PassedArgument::Open));
+    assert!(matches!(quantised(&[("quantise", "False")]), PassedArgument::Nothing));
+    let (PassedArgument::Plain(found), certain) = passed(&[("quantise", "False")], "revision") else {
+        panic!("a text")
+    };
     assert!(found.value == "main" && certain);
 }
 

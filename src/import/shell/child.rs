@@ -104,6 +104,37 @@ impl Script {
         (self.variables, self.exported, self.folder) = before;
         true
     }
+
+    /// A command with the text of a shell that it starts (`srun bash -c '$LAUNCHER $CMD'`), in which the script's own
+    /// variables are put: in single quotes it is that shell which looks them up, in its environment.
+    pub(super) fn handed_on(&self, mut command: Vec<String>) -> Vec<String> {
+        let is_option = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
+        let starts = |word: &String| matches!(word.rsplit('/').next(), Some("sh" | "bash" | "zsh" | "dash"));
+        let shell = command.iter().position(starts);
+        let option = shell.and_then(|shell| command.iter().skip(shell).position(is_option).map(|at| shell + at));
+        if let Some(text) = option.and_then(|option| command.get_mut(option + 1)) {
+            *text = self.with_variables(text);
+        }
+        command
+    }
+
+    /// A text with the values of the script's variables in it; what it does not know stays.
+    fn with_variables(&self, text: &str) -> String {
+        let mut parts = text.split('$');
+        let mut whole = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let braced = part.strip_prefix('{').and_then(|inner| inner.split_once('}'));
+            let end = part.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(part.len());
+            let (name, behind) = braced.unwrap_or_else(|| part.split_at(end));
+            match self.variables.get(name).filter(|_| whole.len() < MAX_TEXT) {
+                // The lines of a value are no commands of their own.
+                Some(words) => whole.extend([words.join(" ").replace('\n', " ").as_str(), behind]),
+                None => whole.extend(["$", part]),
+            }
+        }
+        whole
+    }
+
     /// Keeps what Slurm sets, which tells the processes of its job; of jobs that differ it is unknown.
     fn submit(&mut self, set: BTreeMap<String, String>) {
         for (name, value) in set {

@@ -1,7 +1,7 @@
 //! Conditions and loops of a script: which branch of them is read, and what is known behind them.
 
+use super::Script;
 use super::fork::{Fork, without_arguments};
-use super::{Script, UNSET};
 use crate::settings::UNKNOWN;
 
 /// No script that matters asks more often what only its run could tell.
@@ -15,6 +15,12 @@ const MOST_WORDS: usize = 4_000;
 struct OpenCondition {
     /// Of a `case`: the word that is compared, and patterns of `a | b)` that were read already.
     case: Option<(String, Vec<String>)>,
+    /// Of a `case`: what is compared is what the script itself sets, whole.
+    is_own: bool,
+    /// The present branch is skipped whatever the surroundings of the script hold.
+    surely_skipped: bool,
+    /// An earlier branch is taken whatever they hold.
+    surely_taken: bool,
     /// A branch of it has been read already: later ones are passed over.
     taken: bool,
     /// The present branch is read.
@@ -73,7 +79,7 @@ impl Branches {
             match word {
                 "if" => {
                     let runs = self.follows();
-                    self.open(runs.then(|| script.holds(after, known)).flatten(), script);
+                    self.open(runs.then(|| script.holds(after, known)).flatten(), after, script);
                     if let Some(OpenCondition { fork: Some(fork), .. }) = self.open.last_mut() {
                         fork.without_arguments = without_arguments(after, &script.arguments);
                     }
@@ -194,7 +200,8 @@ impl Branches {
         let compared = script.words(compared, known).join(" ");
         let unknown = compared == UNKNOWN && self.follows();
         let fork = if unknown { self.fork(script) } else { None };
-        self.open.push(OpenCondition { case: Some((compared, Vec::new())), fork, ..OpenCondition::default() });
+        let is_own = self.follows() && script.decides_itself(header);
+        self.open.push(OpenCondition { case: Some((compared, Vec::new())), is_own, fork, ..OpenCondition::default() });
         first.trim()
     }
 
@@ -203,9 +210,11 @@ impl Branches {
         self.open.iter().all(|open| open.reading)
     }
 
-    /// Whether what stands here is of a branch that is not taken; a loop over arguments may be by who starts the script.
-    pub fn pass_over(&self) -> bool {
-        !self.follows() && !self.open.iter().any(|open| open.is_loop)
+    /// Whether what stands here is of a branch that is not taken, and then whether it is none in any run; a loop over
+    /// arguments may be by who starts the script.
+    pub fn skipped(&self) -> Option<bool> {
+        let skipped = !self.follows() && !self.open.iter().any(|open| open.is_loop);
+        skipped.then(|| self.open.iter().any(|open| !open.reading && open.surely_skipped))
     }
 
     fn fork(&mut self, script: &Script) -> Option<Fork> {
@@ -214,10 +223,18 @@ impl Branches {
         (self.forks <= MOST_FORKS && words <= MOST_WORDS).then(|| Fork::before(script))
     }
 
-    fn open(&mut self, holds: Option<bool>, script: &Script) {
+    fn open(&mut self, holds: Option<bool>, condition: &str, script: &Script) {
         let fork = if holds.is_none() && self.follows() { self.fork(script) } else { None };
         let reading = holds.unwrap_or(true);
-        self.open.push(OpenCondition { taken: reading && fork.is_none(), reading, fork, ..OpenCondition::default() });
+        let surely = holds.filter(|_| script.decides_itself(condition));
+        self.open.push(OpenCondition {
+            taken: reading && fork.is_none(),
+            reading,
+            fork,
+            surely_skipped: surely == Some(false),
+            surely_taken: surely == Some(true),
+            ..OpenCondition::default()
+        });
     }
 
     fn next_branch(
@@ -227,11 +244,18 @@ impl Branches {
         script: &mut Script,
         known: &dyn Fn(&str) -> Option<String>,
     ) {
+        let Some((open, around)) = self.open.split_last_mut() else { return };
+        // The next branch begins with what was known before the first.
+        if let Some(fork) = &mut open.fork {
+            fork.end_branch(open.reading, script);
+        }
         let holds = if last { Some(true) } else { script.holds(condition, known) };
-        let Some(open) = self.open.last_mut() else { return };
+        let followed = around.iter().all(|open| open.reading);
+        let surely = holds.filter(|_| followed && (last || script.decides_itself(condition)));
+        open.surely_skipped = open.surely_taken || surely == Some(false);
+        open.surely_taken |= surely == Some(true);
         match &mut open.fork {
             Some(fork) => {
-                fork.end_branch(open.reading, script);
                 open.reading = !open.taken && holds != Some(false);
                 fork.complete |= holds == Some(true);
                 open.taken |= holds == Some(true);
@@ -251,7 +275,8 @@ impl Branches {
         script: &mut Script,
         known: &dyn Fn(&str) -> Option<String>,
     ) -> Option<&'a str> {
-        let Some(OpenCondition { case: Some((word, patterns)), taken, reading, fork, .. }) = self.open.last_mut()
+        let Some(open) = self.open.last_mut() else { return Some(statement) };
+        let OpenCondition { case: Some((word, patterns)), taken, reading, fork, is_own, surely_skipped, .. } = open
         else {
             return Some(statement);
         };
@@ -271,6 +296,8 @@ impl Branches {
                     };
                     *reading = !*taken && patterns.iter().any(is);
                     *taken |= *reading;
+                    *is_own &= patterns.iter().all(|one| one == "*" || script.decides_itself(one));
+                    *surely_skipped = *is_own && !*reading;
                 }
                 patterns.clear();
                 Some(behind.trim())
@@ -343,48 +370,4 @@ fn asked(condition: &str) -> Option<&str> {
     const TESTS: [&str; 6] = ["[", "(", "{", "test ", "true", "false"];
     let command = condition.strip_prefix("! ").unwrap_or(condition).trim();
     (!command.is_empty() && !TESTS.iter().any(|start| command.starts_with(start))).then_some(command)
-}
-
-/// Whether a condition holds, its words expanded; none where files or commands decide.
-pub fn holds(words: &[String]) -> Option<bool> {
-    let (first, rest) = words.split_first()?;
-    let inner = match first.as_str() {
-        "[" => rest.strip_suffix(&["]".to_owned()])?,
-        "[[" => rest.strip_suffix(&["]]".to_owned()])?,
-        "test" => rest,
-        _ => return None,
-    };
-    let number = |text: &str| text.trim().parse::<i64>().ok();
-    // What nobody has set is empty; what only the run knows decides nothing here.
-    if inner.iter().any(|word| word == UNKNOWN) {
-        return None;
-    }
-    let plain: Vec<String> = inner.iter().map(|word| word.replace(UNSET, "")).collect();
-    let words: Vec<&str> = plain.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["!", rest @ ..] => {
-            let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
-            holds(&[&["test".to_owned()], rest.as_slice()].concat()).map(|holds| !holds)
-        }
-        // An empty word has gone: `[ -n $A ]` is true whatever A is, and nobody means that.
-        ["-z"] => Some(true),
-        ["-n"] => Some(false),
-        ["-z", text] => Some(text.is_empty()),
-        ["-n", text] => Some(!text.is_empty()),
-        [one, "=" | "==", other] => Some(one == other),
-        [one, "!=", other] => Some(one != other),
-        [one, sign, other] => {
-            let (one, other) = (number(one)?, number(other)?);
-            match *sign {
-                "-eq" => Some(one == other),
-                "-ne" => Some(one != other),
-                "-gt" => Some(one > other),
-                "-ge" => Some(one >= other),
-                "-lt" => Some(one < other),
-                "-le" => Some(one <= other),
-                _ => None,
-            }
-        }
-        _ => None,
-    }
 }

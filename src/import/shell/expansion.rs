@@ -1,6 +1,6 @@
 //! What variables, arguments and arithmetic of a shell stand for.
 
-use super::{Script, UNSET, assignment, declared};
+use super::{Script, UNSET};
 use crate::expression;
 use crate::settings::UNKNOWN;
 
@@ -167,18 +167,9 @@ impl Script {
             .unwrap_or_else(|| UNKNOWN.to_owned())
     }
 
-    /// Notes the variable that a statement of a branch which is not taken would set.
-    pub(super) fn pass_over(&mut self, statement: &str) {
-        let words = statement.trim();
-        let words = ["then ", "else "].iter().find_map(|word| words.strip_prefix(word)).unwrap_or(words);
-        if let Some((name, ..)) = assignment(declared(words.trim_start())) {
-            self.passed_over.insert(name.to_owned());
-        }
-    }
-
     /// A variable that nobody has set: marked as such, but for what a cluster sets before the script begins.
     fn unset(&self, name: &str) -> String {
-        if self.passed_over.contains(name) {
+        if self.is_surely_nothing(name) {
             return String::new();
         }
         let value = unset(name);

@@ -80,7 +80,11 @@ impl Fork {
         }
         let Some(first) = self.ends.pop() else { return };
         let mut joined = first;
-        for other in self.ends {
+        for mut other in self.ends {
+            // What one branch alone sets is no word of the others, whichever comes last.
+            for name in joined.keys().filter(|name| !other.contains_key(*name)).cloned().collect::<Vec<_>>() {
+                other.insert(name, Vec::new());
+            }
             for (name, value) in other {
                 let other = joined.get(&name);
                 if let Some(words) = other.filter(|other| **other != value).and_then(|other| shared(other, &value)) {

@@ -2,6 +2,7 @@
 //! training command that it would start.
 
 mod child;
+mod comparison;
 mod condition;
 mod edited;
 mod expansion;
@@ -10,6 +11,7 @@ mod joined;
 mod loops;
 mod output;
 mod pipes;
+mod skipped;
 mod statements;
 mod words;
 mod written;
@@ -20,7 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::settings::UNKNOWN;
 use child::positional;
 pub use child::started as started_script;
-use condition::{Branches, holds};
+use comparison::holds;
+use condition::Branches;
 use expansion::closing;
 use statements::statements;
 use words::stands_alone;
@@ -53,8 +56,10 @@ pub struct Script {
     piped: Option<String>,
     /// Where it has gone, from where it began.
     folder: String,
-    /// Variables that only branches which are not taken set: nothing.
-    passed_over: BTreeSet<String>,
+    /// Variables that hold options, and that branches which are not taken set; whether no run takes one of these.
+    skipped: BTreeMap<String, bool>,
+    /// It has run commands that may set variables of any name.
+    may_set_any: bool,
     /// Variables that nobody has set, of the present command.
     unset: RefCell<Vec<String>>,
     /// Those that stood among the words of a variable and were left out there.
@@ -171,8 +176,8 @@ impl Script {
                     None => self.statement(&followed, around, depth),
                 }
                 self.written(before, statement, around);
-            } else if branches.pass_over() {
-                self.pass_over(&statement.text);
+            } else if let Some(surely) = branches.skipped() {
+                self.skip(&statement.text, surely);
             }
             at = branches.back.take().unwrap_or(at);
         }
@@ -217,6 +222,7 @@ impl Script {
         let mut unset: Vec<String> = all.iter().filter(|name| crate::unset::matters(rest, name)).cloned().collect();
         let leading = words.iter().take_while(|word| assignment(word).is_some()).count();
         let command = words.split_off(leading);
+        self.set_unseen(statement, &command);
         if command.is_empty() || statement.len() != rest.len() {
             self.left_out.extend(all.into_iter().filter(|name| stands_alone(rest, name)));
             for word in &words {
@@ -237,36 +243,6 @@ impl Script {
             let folder = self.folder.clone();
             self.commands.push(ShellCommand { words, unset, begins_unset, folder });
         }
-    }
-
-    /// A command with the text of a shell that it starts (`srun bash -c '$LAUNCHER $CMD'`), in which the script's own
-    /// variables are put: in single quotes it is that shell which looks them up, in its environment.
-    fn handed_on(&self, mut command: Vec<String>) -> Vec<String> {
-        let is_option = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
-        let starts = |word: &String| matches!(word.rsplit('/').next(), Some("sh" | "bash" | "zsh" | "dash"));
-        let shell = command.iter().position(starts);
-        let option = shell.and_then(|shell| command.iter().skip(shell).position(is_option).map(|at| shell + at));
-        if let Some(text) = option.and_then(|option| command.get_mut(option + 1)) {
-            *text = self.with_variables(text);
-        }
-        command
-    }
-
-    /// A text with the values of the script's variables in it; what it does not know stays.
-    fn with_variables(&self, text: &str) -> String {
-        let mut parts = text.split('$');
-        let mut whole = parts.next().unwrap_or_default().to_owned();
-        for part in parts {
-            let braced = part.strip_prefix('{').and_then(|inner| inner.split_once('}'));
-            let end = part.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(part.len());
-            let (name, behind) = braced.unwrap_or_else(|| part.split_at(end));
-            match self.variables.get(name).filter(|_| whole.len() < MAX_TEXT) {
-                // The lines of a value are no commands of their own.
-                Some(words) => whole.extend([words.join(" ").replace('\n', " ").as_str(), behind]),
-                None => whole.extend(["$", part]),
-            }
-        }
-        whole
     }
 
     /// Follows a command that is a function, `source` or `eval`, or nothing; whether it was one.

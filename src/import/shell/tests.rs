@@ -157,6 +157,67 @@ fn a_variable_of_a_branch_that_is_not_taken_is_nothing() {
     assert!(read("7B").unset.is_empty());
 }
 
+/// What `bash` gives a command where the environment holds nothing is no more than one of its runs.
+#[test]
+fn a_variable_of_a_branch_that_the_environment_decides_is_named() {
+    let named = |text: &str| {
+        let source = |path: &str| (path == "here.sh").then(|| "OTHER=1\n".to_owned());
+        let around =
+            Surroundings { variable: &|name| (name == "USE_Z3").then(|| "0".to_owned()), file: &source, shifted: None };
+        read_around(text, &around).commands.pop().unwrap_or_default()
+    };
+    let branch = "then\nEXTRA=\"--gradient_checkpointing true\"\nfi\n";
+    let command = "torchrun x.py --lr 1 $EXTRA\n";
+    let open = [
+        // Set nowhere, known from the environment, in arithmetic, in one part of two, by a pattern.
+        format!("if [ \"$CKPT\" = 1 ]; {branch}{command}"),
+        format!("if [ \"$USE_Z3\" = 1 ]; {branch}{command}"),
+        format!("if (( USE_Z3 > 1 )); {branch}{command}"),
+        format!("A=1\nB=2\nif [ $A = 2 ] || [ -n \"$CKPT\" ]; {branch}{command}"),
+        format!("SIZE=7B\nif [[ $SIZE == 7* ]]; {branch}{command}"),
+        // The first branch hides the other.
+        format!("if [ -z \"$CKPT\" ]; then\nA=1\nelse\nEXTRA=\"--a 1\"\nfi\n{command}"),
+        format!("case \"$CKPT\" in\n1)\nEXTRA=\"--a 1\"\n;;\nesac\n{command}"),
+        format!("SIZE=7B\ncase $SIZE in\n7*)\nEXTRA=\"--a 1\"\n;;\nesac\n{command}"),
+        // Another branch that the script itself rules out does not settle it.
+        format!("A=1\nif [ $A = 2 ]; {branch}if [ \"$CKPT\" = 1 ]; {branch}{command}"),
+        // What may set it before it is used.
+        format!("A=1\nif [ $A = 2 ]; {branch}source ./env.sh\n{command}"),
+        format!("A=1\nif [ $A = 2 ]; {branch}read -r -p \"options? \" EXTRA\n{command}"),
+        format!("A=1\nif [ $A = 2 ]; {branch}eval \"$(options)\"\n{command}"),
+        format!("A=1\nif [ $A = 2 ]; {branch}export $(cat .env)\n{command}"),
+    ];
+    for text in &open {
+        let command = named(text);
+        assert_eq!(command.unset, ["EXTRA"], "{text}: {:?}", command.words);
+    }
+    let settled = [
+        format!("A=1\nif [ $A = 2 ]; {branch}source here.sh\nread -r ANSWER\n{command}"),
+        format!("A=1\nif [ $A = 2 ] && [ -n \"$A\" ]; {branch}source ~/.bashrc\n{command}"),
+        format!("A=1\nif [ $A = 1 ]; then\nB=1\nelif [ -n \"$CKPT\" ]; {branch}{command}"),
+        format!("A=1\nif (( A > 1 )); {branch}{command}"),
+        format!("A=1\nif [ $A = 2 ]; then\nif [ -n \"$CKPT\" ]; {branch}fi\n{command}"),
+        format!("SIZE=7B\ncase $SIZE in\n13B)\nEXTRA=\"--a 1\"\n;;\n*)\nB=1\n;;\nesac\n{command}"),
+    ];
+    for text in &settled {
+        let command = named(text);
+        assert!(command.unset.is_empty(), "{text}: {:?}", command.unset);
+        assert_eq!(command.words, ["torchrun", "x.py", "--lr", "1"], "{text}");
+    }
+    // A value without its option's branch is missing, not nothing.
+    let command = named("A=1\nif [ $A = 2 ]; then\nBS=4\nfi\ntorchrun x.py --batch $BS --bf16 1\n");
+    assert_eq!((command.words[3].as_str(), command.unset.as_slice()), ("?", ["BS".to_owned()].as_slice()));
+}
+
+/// What bash gives the command is open, whichever of two branches sets the variable.
+#[test]
+fn a_variable_of_one_of_two_open_branches_is_unknown() {
+    for (then, otherwise) in [("A=1", "A=1\nEXTRA='--a 1'"), ("A=1\nEXTRA='--a 1'", "A=1")] {
+        let text = format!("if [ -f x ]; then\n{then}\nelse\n{otherwise}\nfi\npython x.py --lr $A $EXTRA\n");
+        assert_eq!(last(&text), ["python", "x.py", "--lr", "1", "--?"], "{text}");
+    }
+}
+
 #[test]
 fn brackets_that_nothing_opened_are_letters() {
     for text in ["}", ")", "} x", "f() }", "{", "(", "function }", "${a}}"] {

@@ -72,6 +72,10 @@ impl Script {
         let plain = |word: &&String| word.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_');
         let names: Vec<String> = before.into_iter().filter(plain).cloned().collect();
         for name in &names {
+            if known.is_none() && self.skips(name) {
+                self.read_unseen(name);
+                continue;
+            }
             let value = match known {
                 Some(line) if list => line.split_whitespace().map(str::to_owned).collect(),
                 Some(line) if names.len() == 1 => vec![line.trim().to_owned()],

@@ -15,7 +15,7 @@ use super::settings::Settings;
 use crate::plan::keys;
 
 pub use calls::narrowed;
-pub use range::{NEWEST, VersionRange};
+pub use range::{NEWEST, Version, VersionRange};
 pub use requirements::beside;
 use tables::{ADAPTERS_IN_FP32, EXPERTS_IN_ONE, FOREACH, TF32};
 pub use tables::{FSDP_UPCASTS, TRAINER, TRL, TRL_GROUPS, TRL_PAIRS, VersionedDefault};

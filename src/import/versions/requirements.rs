@@ -6,7 +6,7 @@ use super::super::Files;
 use super::range::VersionRange;
 
 /// Libraries whose defaults differ by version, as packages name them, and as they are called here.
-const LIBRARIES: [(&str, &str); 7] = [
+const LIBRARIES: [(&str, &str); 8] = [
     ("torch", "torch"),
     ("pytorch", "torch"),
     ("transformers", "transformers"),
@@ -14,6 +14,7 @@ const LIBRARIES: [(&str, &str); 7] = [
     ("accelerate", "accelerate"),
     ("peft", "peft"),
     ("deepspeed", "deepspeed"),
+    ("axolotl", "axolotl"),
 ];
 
 /// Files that state versions, the most exact first.

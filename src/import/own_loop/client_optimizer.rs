@@ -1,11 +1,11 @@
-//! The optimizer that a loop hands DeepSpeed.
+//! The optimizer that a loop passes to DeepSpeed.
 
 use super::OwnLoop;
 use crate::common;
 use crate::imported::ImportedPlan;
 use crate::origin::{Origin, Setting};
 use crate::plan::keys;
-use crate::python::{Handed, ScriptReader};
+use crate::python::{PassedArgument, ScriptReader};
 use crate::settings::Settings;
 
 /// An optimizer of the script's own, which its configuration's makes way for.
@@ -17,12 +17,12 @@ pub(super) struct ClientOptimizer {
 }
 
 impl ClientOptimizer {
-    /// What the script hands to `deepspeed.initialize`, where it hands an optimizer.
+    /// What the script passes to `deepspeed.initialize`, where it passes an optimizer.
     pub(super) fn of(reader: &ScriptReader, settings: &Settings) -> Option<Self> {
-        let handed = reader.handed(&["initialize", "deepspeed.initialize"], "optimizer");
-        let (handed, _) = handed.into_iter().find(|(handed, _)| !matches!(handed, Handed::Nothing))?;
+        let passed = reader.passed(&["initialize", "deepspeed.initialize"], "optimizer");
+        let (passed, _) = passed.into_iter().find(|(passed, _)| !matches!(passed, PassedArgument::Nothing))?;
         Some(Self {
-            is_followed: matches!(handed, Handed::Made(..)),
+            is_followed: matches!(passed, PassedArgument::Made(..)),
             weight_decay: settings.number("weight_decay").filter(|found| (0.0..=1.0).contains(&found.value)),
         })
     }
