@@ -69,13 +69,15 @@ impl PlanForMessage {
             return Some(Self { prediction, relief: Vec::new(), mismatch: Some(PlanMismatch::Framework(words)) });
         }
         let own = [job.hardware.gpu.memory, prediction.capacity.bytes];
-        let Some(capacity) = oom.capacity.filter(|capacity| own.iter().all(|own| !is_alike(*own, *capacity))) else {
+        let Some(capacity) = oom.capacity.filter(|capacity| own.iter().all(|own| !is_of(*own, *capacity))) else {
             return Some(Self { prediction, relief: savings(plan, catalog), mismatch: None });
         };
         let other = only_gpu(oom, capacity, catalog).and_then(|gpu| {
             let mut moved = plan.clone();
             moved.hardware.gpu_type = Some(gpu.name.clone());
-            moved.hardware.memory_limit_gb = None;
+            // What the plan says of its own GPU is not said of this one.
+            moved.hardware.custom = None;
+            (moved.hardware.memory_limit_gb, moved.hardware.power_limit_w) = (None, None);
             let job = Job::resolve(&moved, catalog).ok()?;
             Some((gpu, predict(&job), moved))
         });
@@ -97,6 +99,12 @@ impl PlanForMessage {
     }
 }
 
+/// Whether a message with so much memory may be of the GPU that has `own`. Error correction takes a sixteenth of GDDR: 45 of
+/// 48 GiB.
+fn is_of(own: Bytes, capacity: Bytes) -> bool {
+    is_alike(own, capacity) || capacity <= own && is_alike(Bytes(own.0 - own.0 / 16), capacity)
+}
+
 fn is_alike(one: Bytes, other: Bytes) -> bool {
     one.0.abs_diff(other.0) as f64 <= ALIKE * one.as_f64().max(other.as_f64())
 }
@@ -111,4 +119,20 @@ fn only_gpu<'a>(oom: &OutOfMemory, capacity: Bytes, catalog: &'a Catalog) -> Opt
     let mut fitting = catalog.gpus.iter().filter(|gpu| gpu.vendor == vendor && is_alike(gpu.memory, capacity));
     let first = fitting.next()?;
     fitting.next().is_none().then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PyTorch names 44.56 GiB of a board of 48 with error correction; 39.4 are of a board of 40.
+    #[test]
+    fn error_correction_makes_no_other_gpu() {
+        let gib = |gib: f64| Bytes::from_f64(gib * f64::from(1 << 30));
+        for (own, message, same) in [(48.0, 44.56, true), (48.0, 47.4, true), (48.0, 39.4, false), (80.0, 44.56, false)]
+        {
+            assert_eq!(is_of(gib(own), gib(message)), same, "{message} of {own}");
+        }
+        assert!(!is_of(gib(44.56), gib(48.0)), "it never has more");
+    }
 }
