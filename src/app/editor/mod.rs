@@ -5,6 +5,7 @@ mod changing;
 pub(super) mod editing;
 pub(super) mod field;
 pub(super) mod form;
+mod gpus;
 pub(super) mod look_around;
 mod on_disk;
 mod opening;

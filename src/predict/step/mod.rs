@@ -2,6 +2,7 @@
 
 mod handed;
 pub(in crate::predict) mod layers;
+mod micro_batch;
 pub(in crate::predict) mod outputs;
 pub(in crate::predict) mod pending;
 pub(in crate::predict) mod pipeline;
@@ -9,17 +10,15 @@ pub(in crate::predict) mod play;
 pub(in crate::predict) mod prefill;
 pub(in crate::predict) mod rounds;
 
-use crate::catalog::Generation;
-use crate::framework::AdapterType;
-use crate::model::{
-    Adapters, AttentionChoice, Cache, Cut, Element, LossRule, MicroBatch, ModelShape, Tape, TiedGrad, Types, Walk,
-};
+use crate::model::{Tape, Walk};
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{Attention, Engine, Fp8Recipe, Loss, Mode, RecomputeModule, Sharding};
+use crate::plan::keywords::{Engine, Mode, RecomputeModule, Sharding};
+use crate::predict::job::Job;
 use crate::predict::job::optimizer::rule;
-use crate::predict::job::{Job, fused_kernels};
 use crate::predict::step::play::{Offload, Recompute, RecomputedModules, TapePlay, WeightGradients, play};
 use crate::predict::step::prefill::play_inference;
+
+pub(in crate::predict) use micro_batch::{adapter_element, gathers_fp8, takes_flash_attn, walked};
 
 /// The tapes of a job, and each as played.
 pub(in crate::predict) struct StepTapes {
@@ -177,139 +176,6 @@ impl StepTapes {
     }
 }
 
-/// The operators of one micro-batch of `job`.
-pub(in crate::predict) fn walked(job: &Job) -> Walk {
-    let types = types(job);
-    let adapters = adapters(job);
-    let mut walk = job.architecture.walk(&run(job, &types, adapters.as_ref()));
-    if job.stages.len() > 1 {
-        part_ties(&mut walk);
-    }
-    walk
-}
-
-fn types(job: &Job) -> Types {
-    let storage = &job.storage;
-    let autocast = storage.autocast.then_some(storage.compute);
-    let weight_cache = storage.autocast && job.modules.autocast.is;
-    Types {
-        weight: storage.seen,
-        autocast,
-        weight_cache,
-        fp8: storage.operands,
-        gathers_fp8: gathers_fp8(job),
-        // torch/distributed/fsdp/_fully_shard/_fsdp_api.py, `cast_forward_inputs`; FSDP1 casts the root's alone.
-        casts_inputs: job.degrees.engine == Engine::Fsdp2,
-    }
-}
-
-/// Whether operands are cast to FP8 before sequence parallel gathers them: by Transformer Engine (pytorch/distributed.py,
-/// `gather_along_first_dim` with a quantizer), and by torchao where a tensor has one scale (float8/
-/// float8_tensor_parallel.py, `PrepareFloat8ModuleInput`; torchtitan leaves rows scaled each for themselves in 16 bit).
-pub(in crate::predict) fn gathers_fp8(job: &Job) -> bool {
-    let torchao = job.modules.fp8_gathers.is && job.speed.fp8_recipe == Fp8Recipe::Tensorwise;
-    job.storage.operands.is_some() || (torchao && job.storage.fp8 && job.training.mode == Mode::Train)
-}
-
-/// Type of adapters: the plan's, else the framework's; diffusers' keep the model's (loaders/peft.py, `add_adapter`).
-pub(in crate::predict) fn adapter_element(job: &Job) -> Element {
-    if let Some(told) = job.training.lora.as_ref().and_then(|lora| lora.dtype) {
-        return told;
-    }
-    match job.modules.adapters.is {
-        AdapterType::Model => job.storage.weight,
-        AdapterType::Fp32 if matches!(job.architecture.shape, ModelShape::Unet(_)) => job.storage.weight,
-        AdapterType::Fp32 => Element::F32,
-    }
-}
-
-fn adapters(job: &Job) -> Option<Adapters> {
-    let lora = job.training.lora.as_ref()?;
-    Some(Adapters {
-        rank: lora.rank,
-        targets: lora.targets.clone(),
-        tower: lora.tower.clone(),
-        saved: lora.saved.clone(),
-        dropout: if trains(job) { lora.dropout } else { 0.0 },
-        element: adapter_element(job),
-        base_bits: lora.base_bits,
-        restores_input_type: job.modules.restores_input_type.is,
-        kernels: lora.kernels.clone(),
-    })
-}
-
-fn trains(job: &Job) -> bool {
-    job.training.mode == Mode::Train
-}
-
-fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> MicroBatch<'a> {
-    let degrees = &job.degrees;
-    MicroBatch {
-        modules: &job.modules,
-        types,
-        adapters,
-        batch: job.batch.micro,
-        sequence: job.batch.sequence,
-        target: job.batch.target,
-        image: job.batch.image,
-        seen: job.batch.seen,
-        cut: Cut {
-            tensor: degrees.tensor,
-            sequence: degrees.sequence_parallel,
-            context: degrees.context,
-            exchange: degrees.exchange,
-            expert: degrees.expert,
-            gathers_tokens: degrees.gathers_tokens,
-            expert_tensor: degrees.expert_tensor,
-        },
-        attention: match job.training.attention {
-            Attention::Sdpa => AttentionChoice::Dispatch,
-            Attention::Flash => AttentionChoice::Flash,
-            Attention::Eager => AttentionChoice::Eager,
-        },
-        fused: fused_kernels(job.hardware.gpu.generation),
-        flash_attn: takes_flash_attn(job),
-        checkpointed: trains(job) && job.training.checkpointing != Checkpointing::None,
-        padded: job.training.padded_batch,
-        head_only: !trains(job),
-        loss: match job.training.loss {
-            Loss::Hf | Loss::Plain if job.profile.loss.sharded_logits.is && degrees.tensor > 1 => {
-                LossRule::ShardedLogits
-            }
-            Loss::Hf => LossRule::Upcast,
-            Loss::Plain => LossRule::Plain,
-            // torchtune's default number of chunks (modules/loss/ce_chunked_output_loss.py).
-            Loss::Chunked => LossRule::Chunked { chunks: 8, compiled: job.training.compile },
-            Loss::Fused => LossRule::Fused,
-            Loss::VocabParallel => LossRule::VocabParallel,
-            Loss::VocabParallelFused => LossRule::VocabParallelFused,
-            Loss::TeFused => LossRule::TeFused,
-        },
-        dropout: if trains(job) { job.training.dropout } else { Some(0.0) },
-        frozen: job.training.frozen,
-        vocab_multiple: job.vocab_multiple(),
-        // Keys and values are kept by decoders that answer.
-        cache: job.keeps_cache().then_some(Cache {
-            element: job.storage.kv_cache,
-            past: job.batch.past,
-            latents: job.training.cache_latents,
-        }),
-    }
-}
-
-/// Whether Transformer Engine takes flash-attn's attention: cuDNN's is preferred from compute capability 9.0 on
-/// (pytorch/attention/dot_product_attention/utils.py, `get_attention_backend`), and refuses results that must not vary on
-/// Blackwell where there is dropout (common/fused_attn/fused_attn.cpp, `nvte_get_fused_attn_backend`).
-pub(in crate::predict) fn takes_flash_attn(job: &Job) -> bool {
-    let dropout = job.training.dropout.is_some_and(|dropout| dropout > 0.0);
-    job.modules.transformer_engine.is
-        && match job.hardware.gpu.generation {
-            Generation::Ampere | Generation::Ada => true,
-            Generation::Blackwell => job.training.deterministic && dropout,
-            _ => false,
-        }
-}
-
 /// What a checkpointed layer recomputes, and each how many-th layer is one.
 fn recompute(job: &Job) -> (Recompute, u64) {
     match &job.training.checkpointing {
@@ -371,16 +237,6 @@ fn weight_gradients(job: &Job) -> WeightGradients {
         WeightGradients::Added
     } else {
         WeightGradients::Made
-    }
-}
-
-/// Each pipeline stage runs a backward pass of its own, which adds a shared matrix's gradient to `.grad`: no part of it
-/// waits for another's.
-fn part_ties(walk: &mut Walk) {
-    let ends = [&mut walk.first, &mut walk.last];
-    let tapes = walk.kinds.iter_mut().map(|(_, tape)| tape).chain(ends);
-    for weight in tapes.flat_map(|tape| &mut tape.weights) {
-        weight.meets = TiedGrad::Nothing;
     }
 }
 
