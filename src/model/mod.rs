@@ -131,6 +131,7 @@ impl Architecture {
             fused: FusedKernels::Flash,
             flash_attn: false,
             checkpointed: false,
+            graded_inputs: false,
             padded: false,
             head_only: false,
             loss: LossRule::Plain,

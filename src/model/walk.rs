@@ -110,6 +110,8 @@ pub struct MicroBatch<'a> {
     pub flash_attn: bool,
     /// Some layers are recomputed.
     pub checkpointed: bool,
+    /// What is looked up for tokens needs a gradient, whether or not the table learns.
+    pub graded_inputs: bool,
     /// A padding mask is given.
     pub padded: bool,
     /// The last token's logits and no loss: prefill.

@@ -266,12 +266,16 @@ def optimizer_of(training, parameters):
     return torch.optim.AdamW(parameters, lr=1e-3, **kernel)
 
 
-def checkpoint(model, checkpointing):
+def checkpoint(model, training):
     """Each k-th block is recomputed."""
+    checkpointing, reentrant = training.get("activation_checkpointing", "none"), training.get("use_reentrant", False)
     if checkpointing == "none":
         return
     every = 1 if checkpointing == "full" else checkpointing["every"]
-    model.gradient_checkpointing_enable({"use_reentrant": False})
+    model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+    if reentrant and "lora" in training:
+        # As peft does (peft_model.py, `_prepare_model_for_gradient_checkpointing`): else no block has an input to differentiate by.
+        model.enable_input_require_grads()
     blocks = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     for at, block in enumerate(blocks):
         block.gradient_checkpointing = at % every == 0
@@ -313,7 +317,7 @@ def model_of(config, name, training, dtype):
         parameter.outer = part_of(called) in ("embeddings", "head")
         if part_of(called) in training.get("frozen", []):
             parameter.requires_grad_(False)
-    checkpoint(model, training.get("activation_checkpointing", "none"))
+    checkpoint(model, training)
     return model
 
 

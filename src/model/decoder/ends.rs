@@ -94,7 +94,8 @@ impl DecoderContext<'_> {
 
     /// A row for each token: the gradient is as large as the table.
     pub fn lookup(&self, b: &mut Builder<'_>, name: &'static str, table: TensorId, numel: u64) -> TensorId {
-        let (element, grad) = (b.element(table), b.needs_grad(table));
+        let element = b.element(table);
+        let grad = b.needs_grad(table) || (name == "embedding" && self.run.graded_inputs);
         let out = b.make(numel, element, grad);
         b.op(&Spec { name, inputs: &[(table, Flow::New)], outputs: &[out], ..Spec::default() });
         out

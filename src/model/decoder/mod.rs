@@ -134,7 +134,7 @@ impl DecoderContext<'_> {
             Some(adapters) => [&adapters.targets, &adapters.saved].iter().any(|names| names.contains(&EMBEDDING)),
             None => !frozen.has(Part::Embedding) || normed,
         };
-        own || trains_before(self.d, self.run)
+        own || self.run.graded_inputs || trains_before(self.d, self.run)
     }
 
     /// Whether a gradient flows through the blocks: not where adapters stand behind them alone.

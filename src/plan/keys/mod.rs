@@ -109,6 +109,7 @@ section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     optimizer: word(Optimizer), "the optimizer and its kernels";
     attention: word(Attention), "which kernels compute attention";
     activation_checkpointing: recomputation(), "what is recomputed in the backward pass";
+    use_reentrant: flag(), "it is PyTorch's reentrant checkpoint: blocks run again to their last operator";
     loss: word(Loss), "what the loss keeps of the logits";
     micro_batch_size: whole(most::BATCH), "samples per GPU per forward pass";
     gradient_accumulation_steps: whole(most::BATCH), "forward passes per optimizer step";

@@ -1,6 +1,7 @@
 //! Keys that are read and have no effect on the figures: said, never silently ignored.
 
 use super::storage::has_typed_masters;
+use super::training::recomputes_blocks;
 use super::{Degrees, Notes};
 use crate::framework::Profile;
 use crate::model::{Architecture, Input, ModelShape};
@@ -65,6 +66,10 @@ pub(super) fn note(
         (
             t.cache_latents == Some(true) && !(inference && latent && t.use_cache != Some(false)),
             "training.cache_latents",
+        ),
+        (
+            t.use_reentrant == Some(true) && !(recomputes_blocks(t) && !profile.modules.reruns_all.is),
+            "training.use_reentrant",
         ),
         (t.keep_outputs == Some(true) && (!profile.loss.returns_outputs.is || inference), "training.keep_outputs"),
         (d.reduce_dtype.is_some() && degrees.sharding != Sharding::Zero3, "distribution.reduce_dtype"),

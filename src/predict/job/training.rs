@@ -6,7 +6,7 @@ use crate::framework::Profile;
 use crate::model::{Architecture, Element, FROZEN_PARTS, FrozenParts, ModelShape, SIGHT_PARTS};
 use crate::plan::keys;
 use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer};
-use crate::plan::{Checkpointing, Plan};
+use crate::plan::{Checkpointing, Plan, TrainingPart};
 
 /// Adapters on frozen weights.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +58,8 @@ pub struct Training {
     pub offload_layers: Option<u64>,
     /// Products for the output matrix's gradient wait for the pipeline to drain (Megatron).
     pub deferred_head: bool,
+    /// Blocks are recomputed by PyTorch's reentrant checkpoint.
+    pub reentrant: bool,
     /// Adapters.
     pub lora: Option<Lora>,
     /// Parts without gradients.
@@ -95,6 +97,15 @@ pub struct Training {
 /// Whether a traced model recomputes its blocks by itself.
 fn own_recomputation(architecture: &Architecture, mode: Mode) -> bool {
     mode == Mode::Train && matches!(&architecture.shape, ModelShape::Traced(model) if model.recomputes)
+}
+
+/// Whether PyTorch's checkpoint runs whole blocks again.
+pub(super) fn recomputes_blocks(part: &TrainingPart) -> bool {
+    part.mode != Some(Mode::Inference)
+        && matches!(
+            part.activation_checkpointing,
+            Some(Checkpointing::Full | Checkpointing::Every(_) | Checkpointing::Classes(_))
+        )
 }
 
 /// Fills absent keys by the contract's defaults.
@@ -139,6 +150,7 @@ pub(super) fn resolve(
         offload_modules: part.offload_modules.clone().filter(|_| reads("training.offload_modules")).unwrap_or_default(),
         offload_layers: part.offload_layers.filter(|_| reads("training.offload_layers")),
         deferred_head: reads("training.defer_embedding_wgrad") && part.defer_embedding_wgrad == Some(true),
+        reentrant: part.use_reentrant == Some(true) && recomputes_blocks(part) && !profile.modules.reruns_all.is,
         // With adapters the base itself, without them, is the reference: no copy.
         reference_model: part.reference_model == Some(true) && mode == Mode::Train && lora.is_none(),
         companions: Companions::of(part, mode),

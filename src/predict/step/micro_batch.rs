@@ -17,6 +17,9 @@ pub(in crate::predict) fn walked(job: &Job) -> Walk {
     if job.stages.len() > 1 {
         part_ties(&mut walk);
     }
+    if job.training.reentrant {
+        walk.kinds.iter_mut().for_each(|(_, tape)| tape.reruns_all = true);
+    }
     walk
 }
 
@@ -102,6 +105,9 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Mi
         fused: fused_kernels(job.hardware.gpu.generation),
         flash_attn: takes_flash_attn(job),
         checkpointed: trains(job) && job.training.checkpointing != Checkpointing::None,
+        // Its reentrant kind learns nothing of blocks whose input needs no gradient: peft and transformers make it need one
+        // (`enable_input_require_grads`).
+        graded_inputs: job.training.reentrant,
         padded: job.training.padded_batch,
         head_only: !trains(job),
         loss: match job.training.loss {

@@ -139,7 +139,7 @@ pub(in crate::predict) fn each_within(
     let recompute = if tape.plain { Recompute::Nothing } else { again };
     // Where recomputation stops early nothing asks for what the tape's last scatter brings.
     let last = tape.collectives.iter().rposition(|one| one.kind == CollectiveKind::ReduceScatter);
-    let unasked = last.filter(|_| !job.modules.reruns_all.is);
+    let unasked = last.filter(|_| !(job.modules.reruns_all.is || tape.reruns_all));
     let mut all = OverlappedCollectives::default();
     for (at, one) in tape.collectives.iter().enumerate() {
         let group = match one.group {
@@ -201,6 +201,15 @@ fn paired(job: &Job) -> f64 {
     1.0 - warm_up(job, 0).max(1).min(all) as f64 / all.max(1) as f64
 }
 
+/// How often the backward pass gathers a sharded tape's weights; none where there is no such pass. FSDP2's hooks are called
+/// inside of the checkpoint of transformers' layers (modeling_layers.py, `GradientCheckpointingLayer.__call__`): run again by the
+/// reentrant kind, a layer gives its weights back before its backward pass asks for them (_fully_shard/_fsdp_state.py,
+/// `_post_forward`); the other kind runs it again once they are there (`_pre_forward`). FSDP1 wraps the layer and its checkpoint.
+pub(in crate::predict) fn backward_gathers(job: &Job, tape: &Tape, (train, again): (bool, Recompute)) -> Option<u8> {
+    let twice = tape.reruns_all && !tape.plain && again == Recompute::All && job.degrees.engine == Engine::Fsdp2;
+    train.then_some(if job.degrees.stays_gathered { 0 } else { 1 + u8::from(twice) })
+}
+
 /// Collectives of a fully sharded tape beside one micro-batch: its weights are gathered while the tape before it
 /// computes, its gradients scattered while the next does. `within` are the tape's own collectives.
 pub(in crate::predict) fn sharded(
@@ -208,14 +217,14 @@ pub(in crate::predict) fn sharded(
     weights: Weights,
     pass: &Pass,
     within: &OverlappedCollectives,
-    train: bool,
+    gathers: Option<u8>,
 ) -> OverlappedCollectives {
     if job.degrees.sharding != Sharding::Zero3 || is_whole(job) {
         return OverlappedCollectives::default();
     }
     let PassCosts { forward: gather, backward: scatter } = resharded(job, weights);
-    let again = if train && !job.degrees.stays_gathered { gather } else { Seconds::ZERO };
-    let scatter = if train { scatter } else { Seconds::ZERO };
+    let again = f64::from(gathers.unwrap_or(0)) * gather;
+    let scatter = if gathers.is_some() { scatter } else { Seconds::ZERO };
     let of = |forward: Seconds, backward: Seconds| {
         let comm = PassCosts { forward, backward };
         let hidden = comm.least(within.left(pass.card));

@@ -17,7 +17,7 @@ use crate::predict::prediction::StepTime;
 use crate::predict::step::StepTapes;
 use crate::predict::step::pipeline::warm_up;
 use crate::predict::step::play::Recompute;
-use crate::predict::time::collectives::{OverlappedCollectives, Weights, between, sharded, within};
+use crate::predict::time::collectives::{OverlappedCollectives, Weights, backward_gathers, between, sharded, within};
 use crate::predict::time::cost::{Cost, Pass, Passes, peak};
 use crate::predict::time::link::LinkGroup;
 use crate::predict::time::pass_costs::PassCosts;
@@ -46,7 +46,7 @@ impl Stage {
         let weights = Weights::of(job, tape);
         let within = within(job, tape, pass, (train, again));
         self.beside.add(within, 1.0);
-        self.beside.add(sharded(job, weights, pass, &within, train), 1.0);
+        self.beside.add(sharded(job, weights, pass, &within, backward_gathers(job, tape, (train, again))), 1.0);
         self.card += pass.card;
         self.host += pass.host;
         self.held += pass.held;
@@ -63,7 +63,7 @@ impl Stage {
     fn read_by_reference(&mut self, job: &Job, tape: &Tape, (pass, weights): (&Pass, Weights)) {
         let within = within(job, tape, pass, (false, Recompute::Nothing));
         self.beside.add(within, 1.0);
-        self.beside.add(sharded(job, weights, pass, &within, false), 1.0);
+        self.beside.add(sharded(job, weights, pass, &within, None), 1.0);
         self.card.forward += pass.card.forward;
         self.host.forward += pass.host.forward;
         self.held.forward += pass.held.forward;

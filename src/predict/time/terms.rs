@@ -1,6 +1,6 @@
 //! The time of a step as named terms: classes of kernels, each collective, the bubble, the host.
 
-use super::collectives::{between_ranks, each_within, sharded};
+use super::collectives::{backward_gathers, between_ranks, each_within, sharded};
 use super::cost::{KernelClass, ModuleSharder, Pass, Passes};
 use super::link::LinkGroup;
 use super::pass_costs::PassCosts;
@@ -145,11 +145,12 @@ fn in_tapes(parts: &StepParts<'_>) -> Vec<Moved> {
             );
         });
         let weights = super::Weights::of(job, tape);
-        let shared = sharded(job, weights, pass, &within, train);
+        let gathers = backward_gathers(job, tape, (train, again));
+        let shared = sharded(job, weights, pass, &within, gathers);
         if shared.comm.all().0 > 0.0 {
             let stays = job.degrees.stays_gathered;
             let once = if accumulates_whole(job) { 1.0 / job.batch.accumulation as f64 } else { 1.0 };
-            let passes = if stays { once } else { 1.0 + f64::from(u8::from(train)) };
+            let passes = if stays { once } else { 1.0 + f64::from(gathers.unwrap_or(0)) };
             let scatters = if train { once } else { 0.0 };
             let gathered = weights.all_gathered(job.storage.compute.bytes() as f64) * passes;
             let scattered = weights.whole(job.storage.reduce.bytes() as f64) * scatters;

@@ -9,11 +9,12 @@ use super::matmul::supplied;
 use super::moved::{cast_traffic, dequantized, rearranged};
 use super::operator_row::{OperatorRow, Run, gather};
 use super::traffic::{adds_to_gradient, arithmetic, backward_bytes, forward_bytes, sharding_traffic};
-use super::units::ShardedModules;
+use super::units::{ModuleRerun, ShardedModules};
 use crate::model::{Flow, Home, MatMul, Op, Part, RepeatedOps, Tape, TensorId, Unit, Work};
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
 use crate::predict::step::play::{Recompute, early_stop, runs_again};
+use crate::predict::time::collectives::backward_gathers;
 use crate::predict::time::pass_costs::PassCosts;
 use crate::units::{Bytes, Flops, Seconds};
 
@@ -117,7 +118,8 @@ impl Tally<'_> {
             let seconds = self.gradient_sums();
             self.sums.pass.card.backward += seconds;
         }
-        let (forward, backward) = sharding_traffic(self.job, tape);
+        let gathers = backward_gathers(self.job, tape, (train, recompute));
+        let (forward, backward) = sharding_traffic(self.job, tape, gathers);
         self.sums.traffic.parameters += Bytes(forward);
         self.sums.traffic.gradients += Bytes(backward);
         let seconds = self.moves("sharding.copy", forward);
@@ -128,9 +130,13 @@ impl Tally<'_> {
         let waited = if self.job.training.launch_blocking { ROUND_TRIP } else { Seconds::ZERO };
         let each = Seconds(self.job.speed.stack.host_us * 1e-6) + waited;
         if let Some(modules) = modules.filter(|_| train) {
-            let again = recompute == Recompute::All;
-            self.sums.pass.held = modules.waits(rows, again, each);
-            self.launches.add(modules.launches(tape, again), 1);
+            let rerun = match recompute == Recompute::All {
+                true if gathers == Some(2) => ModuleRerun::Whole,
+                true => ModuleRerun::Inside,
+                false => ModuleRerun::Nothing,
+            };
+            self.sums.pass.held = modules.waits(rows, rerun, each);
+            self.launches.add(modules.launches(tape, rerun), 1);
         }
         let Launches { forward, backward } = self.launches;
         self.sums.pass.host = PassCosts { forward: each * forward, backward: each * backward };

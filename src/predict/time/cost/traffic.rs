@@ -144,14 +144,14 @@ const fn sharded_bytes(job: &Job) -> (u64, u64) {
     (gathered, gathered + put_together + cast)
 }
 
-/// What sharding moves within a GPU in one pass through a tape, forward and backward.
-pub(in crate::predict) fn sharding_traffic(job: &Job, tape: &Tape) -> (u64, u64) {
+/// What sharding moves within a GPU in one pass through a tape, forward and backward, which gathers the weights so often.
+pub(in crate::predict) fn sharding_traffic(job: &Job, tape: &Tape, gathers: Option<u8>) -> (u64, u64) {
     // Under a pipeline each weight is copied once a step, which is nothing beside its passes.
     if job.degrees.sharding != Sharding::Zero3 || job.degrees.shard_ranks < 2 || is_whole(job) {
         return (0, 0);
     }
     let (forward, backward) = sharded_bytes(job);
-    let train = job.training.mode == Mode::Train;
     let count = tape.parameters();
-    (count.saturating_mul(forward), if train { count.saturating_mul(backward) } else { 0 })
+    let backward = gathers.map_or(0, |gathers| backward + u64::from(gathers.saturating_sub(1)) * forward);
+    (count.saturating_mul(forward), count.saturating_mul(backward))
 }

@@ -45,6 +45,18 @@ impl ModuleSharder {
     }
 }
 
+/// What of a sharded layer the backward pass runs again first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ModuleRerun {
+    /// Nothing.
+    Nothing,
+    /// What it is made of: it is whole by then, and its own hooks do nothing (torch/distributed/fsdp/_runtime_utils.py,
+    /// `_pre_forward`; _fully_shard/_fsdp_state.py, `_pre_forward`) or stand outside of the checkpoint.
+    Inside,
+    /// The layer with its own gathering.
+    Whole,
+}
+
 /// The modules of a layer, as its operators are gone through.
 pub(super) struct ShardedModules {
     sharder: ModuleSharder,
@@ -77,21 +89,26 @@ impl ShardedModules {
     }
 
     /// What the host does for all modules of `tape`.
-    pub fn launches(&self, tape: &Tape, again: bool) -> Launches {
+    pub fn launches(&self, tape: &Tape, rerun: ModuleRerun) -> Launches {
         let (each, modules) = match self.sharder {
             ModuleSharder::Fsdp => (FSDP, 1 + self.begun.len() as u64),
             ModuleSharder::Zero => (ZERO, linear_layers(tape)),
         };
-        let (modules, reruns) = (modules as f64, if again { each.forward } else { 0.0 });
-        Launches { forward: each.forward * modules, backward: (each.backward + reruns) * modules }
+        let reruns = match (rerun, self.sharder) {
+            (ModuleRerun::Nothing, _) => 0,
+            (ModuleRerun::Inside, ModuleSharder::Fsdp) => modules - 1,
+            (ModuleRerun::Inside, ModuleSharder::Zero) | (ModuleRerun::Whole, _) => modules,
+        };
+        let (modules, reruns) = (modules as f64, reruns as f64);
+        Launches { forward: each.forward * modules, backward: each.backward * modules + each.forward * reruns }
     }
 
-    /// Time that the GPU waits in each pass because the host stays so few modules ahead of it; `again` where the backward
-    /// pass runs all of the forward pass first. `end` is what the whole layer takes.
-    pub fn waits(&self, end: (PassCosts, Launches), again: bool, launch: Seconds) -> PassCosts {
+    /// Time that the GPU waits in each pass because the host stays so few modules ahead of it. `end` is what the whole layer takes.
+    pub fn waits(&self, end: (PassCosts, Launches), rerun: ModuleRerun, launch: Seconds) -> PassCosts {
         if self.begun.is_empty() {
             return PassCosts::default();
         }
+        let again = rerun != ModuleRerun::Nothing;
         let (mut forward, mut backward) = (Vec::new(), Vec::new());
         let mut before = (PassCosts::default(), Launches::default());
         for (at, next) in self.begun.iter().chain(std::iter::once(&end)).enumerate() {
@@ -112,7 +129,8 @@ impl ShardedModules {
         // What comes last forward comes first backward.
         backward.reverse();
         if again {
-            backward.splice(0..0, forward.iter().copied());
+            let unit = |run: &ModuleRun| if run.is_layer && rerun == ModuleRerun::Inside { Seconds::ZERO } else { run.unit };
+            backward.splice(0..0, forward.iter().map(|run| ModuleRun { unit: unit(run), ..*run }));
         }
         PassCosts { forward: waited(&forward), backward: waited(&backward) }
     }
