@@ -52,5 +52,6 @@ pub(super) fn fit(
         start_us,
         hop_us,
         further: None,
+        short: None,
     })
 }

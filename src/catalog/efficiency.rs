@@ -326,6 +326,21 @@ pub struct LinkCurve {
     /// larger group takes, as over the other links of its scope. A group of thousands is no thousand times a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub further: Option<FurtherSteps>,
+    /// How short messages go within a node, where what was measured is of long ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short: Option<ShortMessages>,
+}
+
+/// NCCL's protocol of low latency: each word is sent beside a flag, so that no step waits for a fence.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShortMessages {
+    /// Microseconds that a collective takes to start.
+    pub start_us: f64,
+    /// Microseconds of one step from rank to rank.
+    pub hop_us: f64,
+    /// Share of what long messages reach of the link's rate.
+    pub share: f64,
 }
 
 /// Steps beyond those that were measured.

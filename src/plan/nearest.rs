@@ -31,9 +31,20 @@ fn likeness(name: &str, known: &str) -> f64 {
     if slip { alike.max(0.9) } else { alike }
 }
 
+/// The path of a name in a section.
+fn within(section: &str, name: &str) -> String {
+    if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") }
+}
+
 /// A key that its section does not have.
 pub fn unknown_key(section: &str, name: &str) -> String {
     let shown = short(name);
+    if let Some((outer, inner)) = name.rsplit_once('.').filter(|_| schema::key(&within(section, name)).is_some()) {
+        return format!(
+            "unknown key `{shown}`: a path is written in levels here; `{inner}` belongs under `{}`",
+            within(section, outer)
+        );
+    }
     if let Some(known) = nearest(name, schema::children(section).map(|key| key.name())) {
         return format!("unknown key `{shown}`; did you mean `{known}`?");
     }
@@ -86,6 +97,8 @@ mod tests {
     #[test]
     fn slips_are_recognised() {
         assert_eq!(unknown_key("training", "precison"), "unknown key `precison`; did you mean `precision`?");
+        let levels = "unknown key `lora.rank`: a path is written in levels here; `rank` belongs under `training.lora`";
+        assert_eq!(unknown_key("training", "lora.rank"), levels);
         assert_eq!(unknown_key("", "trainning"), "unknown key `trainning`; did you mean `training`?");
         assert_eq!(unknown_key("model", "lr_schedule").split(';').next(), Some("unknown key `lr_schedule`"));
     }

@@ -76,7 +76,8 @@ impl<'a> PlanReader<'a> {
                 return;
             }
             let path = if section.is_empty() { key.clone() } else { format!("{section}.{key}") };
-            match schema::key(&path) {
+            // A name with dots is one key, not a path of several: nobody would read it.
+            match schema::key(&path).filter(|_| !key.contains('.')) {
                 Some(known) if known.kind.holds_keys() => self.hold_keys(value, &path),
                 Some(_) => {}
                 None => self.faults.push(Fault::of(path, unknown_key(section, key)).placed(Some(*at))),

@@ -12,7 +12,7 @@ use crate::units::Bytes;
 #[must_use]
 pub fn host_memory(job: &Job) -> Bytes {
     let training = &job.training;
-    if training.cpu_offload == CpuOffload::None && training.offload_modules.is_empty() {
+    if training.cpu_offload == CpuOffload::None {
         return Bytes::ZERO;
     }
     let step = StepTapes::of(job);
@@ -34,7 +34,6 @@ fn of_stage(held: &StageTapes<'_>, index: usize) -> Bytes {
         CpuOffload::Parameters if trains => card.weights + states + card.gradients,
         CpuOffload::Parameters => card.weights,
         CpuOffload::Activations if trains => activations(held, index),
-        CpuOffload::None if trains => activations(held, index),
         _ => Bytes::ZERO,
     }
 }
@@ -43,10 +42,7 @@ fn activations(held: &StageTapes<'_>, index: usize) -> Bytes {
     let training = &held.job.training;
     let by_module = !training.offload_modules.is_empty();
     let until = training.offload_layers.unwrap_or(u64::MAX);
-    let sent = |layer: &u64| -> u64 {
-        let played = held.step.layer(*layer);
-        if by_module { played.offloaded.iter().sum() } else { played.retained_bytes() }
-    };
+    let sent = |layer: &u64| held.step.layer(*layer).sent_bytes(by_module);
     let one = held.layers.iter().filter(|layer| **layer < until).map(sent).fold(0, u64::saturating_add);
     let behind = (held.job.stages.len() - 1 - index) as u64;
     Bytes(one.saturating_mul((behind + 1).min(held.job.batch.accumulation)))

@@ -29,9 +29,29 @@ fn offloaded_layers_move_their_own_bytes() {
     assert!(all > more && more > half, "{half} {more} {all}");
     assert!(((all - more) / (more - half) - 1.0).abs() < 1e-6, "{half} {more} {all}");
     assert!((layers(0) / with("NVIDIA H100", "") - 1.0).abs() < 1e-9);
+    // The number of layers alone switches it on, and names of modules do, of which each sends its own bytes.
+    assert_eq!(with("NVIDIA H100", ", offload_layers: 30").to_bits(), half.to_bits());
+    let cores = with("NVIDIA H100", ", offload_modules: [core_attn]");
+    assert!(cores < half && cores >= with("NVIDIA H100", ""), "{cores} {half}");
     // NVLink-C2C is seven times as quick: all of it runs behind the passes.
     let superchip = with("NVIDIA GH200 480GB", ", cpu_offload: activations");
     assert!((superchip / with("NVIDIA GH200 480GB", "") - 1.0).abs() < 1e-9, "{superchip}");
+}
+
+/// L40S has one set of lanes: what goes to the host and what goes to other GPUs wait for each other, so that a GPU whose power is
+/// cut is never the quicker one.
+#[test]
+fn transfers_and_collectives_share_the_boards_lanes() {
+    let with = |watts: u64| {
+        step(&format!(
+            "model: {{preset: llama-2-7b, framework: megatron, batch_size: 8, sequence_length: 4096}}\n\
+             training: {{micro_batch_size: 1, cpu_offload: activations}}\n\
+             hardware: {{gpu_type: NVIDIA L40S, power_limit_w: {watts}}}\ncluster: {{num_gpus: 8}}\n\
+             distribution: {{tensor_parallel: 8}}\n"
+        ))
+    };
+    let times = [350, 250, 150, 75].map(with);
+    assert!(times.is_sorted(), "{times:?}");
 }
 
 fn experts(micro_batches: u64, training: &str, distribution: &str) -> String {

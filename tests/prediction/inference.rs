@@ -271,3 +271,36 @@ fn a_training_plan_says_nothing_of_decoding() {
     assert!(prediction.decode.is_none());
     assert_eq!(prediction.largest().component(Component::KvCache), Bytes::ZERO);
 }
+
+/// Mixtral 8x7B, hidden 4096, 32 layers, experts of 3 x 4096 x 14336: one request visits 2 of 8 experts, 16 requests all but
+/// 8 x (1 - 2/8)^16 = 0.08 of them. Attention has 2 x 4096 x (4096 + 1024) elements, the head 4096 x 32000.
+#[test]
+fn a_token_reads_the_experts_that_it_visits() {
+    let moved = |batch: u64| {
+        let decode = preset("mixtral-8x7b", &tokens(batch, 1024)).decode.unwrap();
+        decode.bandwidth.0 * decode.step.0
+    };
+    let expert = 3 * 4096 * 14336 * 2;
+    let others = (32 * 2 * 4096 * (4096 + 1024) + 4096 * 32_000) * 2;
+    let read = |experts: u64| (32 * experts * expert + others) as f64;
+    let (one, many) = (moved(1), moved(16));
+    assert!((read(2)..read(2) * 1.02).contains(&one), "{one} of {}", read(2));
+    assert!((read(8)..read(8) * 1.05).contains(&many), "{many} of {}", read(8));
+}
+
+/// Small all-reduces of B200 take no longer than H100's: each of 161 in a token of Llama 3 70B is of 16 KiB.
+#[test]
+fn short_messages_take_no_steps_of_long_ones() {
+    let token = |gpu: &str| {
+        let keys = [
+            ("hardware.gpu_type", json!(gpu)),
+            ("cluster.num_gpus", json!(8)),
+            ("training.cuda_graph", json!("full_iteration")),
+        ];
+        let split = [("distribution.tensor_parallel", json!(8))];
+        preset("llama-3-70b", &[&tokens(1, 4096)[..], &keys, &split].concat()).decode.unwrap()
+    };
+    let (hopper, blackwell) = (token("NVIDIA H100"), token("NVIDIA B200"));
+    assert!(blackwell.communication.0 <= hopper.communication.0 * 1.01);
+    assert!(blackwell.step.0 < hopper.step.0);
+}

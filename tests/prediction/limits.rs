@@ -245,3 +245,27 @@ fn a_search_in_fp8_tells_what_its_plans_take() {
         assert_eq!(predict::of(&changed, catalog()).unwrap().time, one.outline.time, "{}", one.change.words());
     }
 }
+
+/// core/transformer/moe/moe_layer.py, `MoELayer.forward`, raises in training; core/transformer/transformer_config.py names the
+/// modules whose saved tensors may go to the host, which never takes the weights.
+#[test]
+fn megatron_refuses_what_its_own_code_refuses() {
+    let experts = |keys: &str| {
+        faults(&format!(
+            "model: {{preset: mixtral-8x7b, framework: megatron, sequence_length: 2048}}\n\
+             distribution: {{tensor_parallel: 2, data_parallel: 4{keys}}}\ncluster: {{num_gpus: 8}}\n"
+        ))
+    };
+    assert_eq!(experts(", sequence_parallel: true"), NONE);
+    let [only] = &experts("")[..] else { panic!("{:?}", experts("")) };
+    assert!(only.contains("distribution.sequence_parallel") && only.ends_with("must be true"), "{only}");
+    let offloads =
+        |keys: &str| faults(&format!("model: {{preset: llama-3-8b, framework: megatron}}\ntraining: {{{keys}}}\n"));
+    assert_eq!(offloads("offload_modules: [core_attn]"), NONE);
+    assert!(
+        offloads("offload_modules: [core]")[0].contains("`core` is no module"),
+        "{:?}",
+        offloads("offload_modules: [core]")
+    );
+    assert!(offloads("cpu_offload: parameters")[0].contains("keeps its weights on the GPU"));
+}

@@ -8,6 +8,7 @@ mod length;
 mod lmflow;
 mod lora_call;
 mod option_names;
+mod reentrant;
 mod script;
 mod sharding;
 mod spread;
@@ -305,6 +306,7 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         let word = recompute.map(|found| found.map(|on| if on { "full" } else { "none" }));
         imported.set(keys::training::activation_checkpointing, word);
     }
+    reentrant::set(imported, settings);
     imported.set(keys::training::compile, settings.on("torch_compile"));
     let liger = ["use_liger_kernel", "use_liger", "enable_liger_kernel"].iter().find_map(|name| settings.flag(name));
     if let Some(found) = &liger {

@@ -147,15 +147,21 @@ impl DecoderContext<'_> {
         let d = self.d;
         let cut = self.run.cut;
         let routed = self.run.stream_tokens().saturating_mul(moe.per_token);
+        let before = self.run.modules.experts.is == Experts::Weighted;
         if cut.expert > 1 {
-            let bytes = product(&[routed, d.hidden, b.element(x).bytes()]);
-            let (kind, group) = (CollectiveKind::AllToAll, RankGroup::Expert);
-            b.collective(Collective { kind, group, bytes, forward: 2, backward: 2 });
+            // Every rank sees all tokens (core/transformer/moe/token_dispatcher.py, `MoEAllGatherTokenDispatcher`:
+            // gather_from_sequence_parallel_region, then reduce_scatter), or the routed ones alone.
+            let (kind, rows) = if before && cut.gathers_tokens {
+                (CollectiveKind::AllGather, self.run.stream_tokens().saturating_mul(cut.expert))
+            } else {
+                (CollectiveKind::AllToAll, routed)
+            };
+            let bytes = product(&[rows, d.hidden, b.element(x).bytes()]);
+            b.collective(Collective { kind, group: RankGroup::Expert, bytes, forward: 2, backward: 2 });
         }
         // Balanced: a rank receives as many tokens as it sends, times its expert-tensor group's gather.
         let local = routed.saturating_mul(cut.expert_tensor);
         let several = cut.expert > 1 || cut.expert_tensor > 1;
-        let before = self.run.modules.experts.is == Experts::Weighted;
         if before && several && cut.gathers_tokens {
             return self.gathered_tokens(b, x, weights, moe, local);
         }
@@ -245,6 +251,19 @@ impl DecoderContext<'_> {
         self.expert_matrix(b, middle, moe, local, (rows, inner, d.hidden), "moe.down_proj")
     }
 
+    /// How many of the local experts run over `rows` routed tokens: none without tokens (models/mixtral/modeling_mixtral.py,
+    /// `expert_hit`; grouped kernels read no such expert), but for classes that run all. A token visits `per_token` different ones,
+    /// so each is missed by all tokens with the chance (1 - per_token / experts) ^ tokens. Training takes even shares.
+    fn visited(&self, moe: &Moe, local: u64, rows: u64) -> u64 {
+        if !self.run.head_only || self.is_clamped_loop() || self.class_rules().experts_read_all {
+            return local;
+        }
+        let chosen = moe.per_token as f64 / moe.experts.max(1) as f64;
+        let tokens = rows as f64 / (local as f64 * chosen).max(f64::MIN_POSITIVE);
+        let visited = local as f64 * (1.0 - (1.0 - chosen).max(0.0).powf(tokens));
+        (visited.round() as u64).clamp(1, local.max(1))
+    }
+
     /// One matrix of each local expert. Adapters stand on it where each expert is a module of its own.
     pub(super) fn expert_matrix(
         &self,
@@ -261,7 +280,7 @@ impl DecoderContext<'_> {
         let bias = moe.expert_bias.then(|| b.weights(part, to, 1, local, active));
         let out = b.block_matrix("moe.experts", x, (weight, part), bias, (rows, from, to));
         // Balanced: each expert multiplies its share of the tokens.
-        b.each_its_share(rows, local);
+        b.each_its_share(rows, self.visited(moe, local, rows));
         // Those that are no modules of their own, but slices of one parameter.
         let rules = self.class_rules();
         let sliced = self.is_clamped_loop() || rules.joined_experts || rules.experts_read_all;

@@ -171,6 +171,16 @@ fn overlaps(plan: &Plan, degrees: &Degrees, notes: &mut Notes) {
                     (Megatron-LM refuses it)";
         notes.assumptions.push(line.to_owned());
     }
+    // PyTorch's FSDPs gather ahead and reduce behind without a switch.
+    let distribution = &plan.distribution;
+    let told = [
+        (distribution.overlap_param_gather == Some(false), keys::distribution::overlap_param_gather),
+        (distribution.overlap_grad_reduce == Some(false), keys::distribution::overlap_grad_reduce),
+    ];
+    for (_, key) in told.iter().filter(|(is, _)| *is && degrees.engine.is_fsdp() && degrees.sharding == Sharding::Zero3)
+    {
+        notes.assumptions.push(format!("{key}: no effect under FSDP, which overlaps by itself"));
+    }
 }
 
 /// What is not counted of other models and engines on the same GPUs.

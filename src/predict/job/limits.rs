@@ -5,7 +5,7 @@ use crate::framework::{InterleavedRounds, Profile};
 use crate::model::{Architecture, Count, Family, Input};
 use crate::plan::Checkpointing;
 use crate::plan::keys;
-use crate::plan::keywords::{Attention, Engine, Mode, Optimizer, Position, Schedule, Sharding};
+use crate::plan::keywords::{Attention, CpuOffload, Engine, Framework, Mode, Optimizer, Position, Schedule, Sharding};
 
 /// Checks samples against the model's positions, and both against how GPUs share the work.
 pub(super) fn check(
@@ -49,6 +49,22 @@ pub(super) fn check(
         );
     }
     engines(degrees, training, notes);
+    let routes = architecture.block().is_some_and(|block| block.moe.is_some());
+    if profile.framework == Framework::Megatron && training.mode == Mode::Train {
+        // megatron-core 0.16, core/transformer/moe/moe_layer.py, `MoELayer.forward`
+        if routes && degrees.tensor > 1 && !degrees.sequence_parallel {
+            notes.fault(
+                keys::distribution::sequence_parallel,
+                "false: Megatron trains experts under tensor parallelism with sequence parallelism alone; must be true",
+            );
+        }
+        if training.cpu_offload == CpuOffload::Parameters {
+            notes.fault(
+                keys::training::cpu_offload,
+                "parameters: Megatron keeps its weights on the GPU; may be optimizer or activations",
+            );
+        }
+    }
     // torchtune, recipes/full_finetune_single_device.py: "Gradient accumulation is not supported with optimizer in bwd."
     if training.mode == Mode::Train && training.optimizer_in_backward && batch.accumulation > 1 {
         let words =

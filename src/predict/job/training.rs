@@ -7,6 +7,7 @@ use crate::model::{Architecture, Element, FROZEN_PARTS, FrozenParts, ModelShape,
 use crate::plan::keys;
 use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer};
 use crate::plan::{Checkpointing, Plan, TrainingPart};
+use crate::predict::step::play::OFFLOADED_MODULES;
 
 /// Adapters on frozen weights.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,6 +109,20 @@ pub(super) fn recomputes_blocks(part: &TrainingPart) -> bool {
         )
 }
 
+/// Modules whose saved tensors go to the host, by names that Megatron knows.
+fn offload_modules(part: &TrainingPart, profile: &Profile, notes: &mut Notes) -> Vec<String> {
+    let reads = profile.support.own_keys.is.contains(&keys::training::offload_modules);
+    let names = part.offload_modules.clone().filter(|_| reads).unwrap_or_default();
+    if let Some(unknown) = names.iter().find(|name| !OFFLOADED_MODULES.contains(&name.as_str())) {
+        let known = OFFLOADED_MODULES.join(", ");
+        notes.fault(
+            keys::training::offload_modules,
+            format!("`{unknown}` is no module that Megatron offloads; known: {known}"),
+        );
+    }
+    names
+}
+
 /// Fills absent keys by the contract's defaults.
 pub(super) fn resolve(
     plan: &Plan,
@@ -133,6 +148,19 @@ pub(super) fn resolve(
     } else {
         optimizer
     };
+    // Megatron's options each switch it on (core/transformer/transformer_config.py, cpu_offloading_num_layers; offload_modules).
+    let sends_activations = mode == Mode::Train
+        && (part.offload_layers.is_some_and(|layers| layers > 0 && reads("training.offload_layers"))
+            || part
+                .offload_modules
+                .as_ref()
+                .is_some_and(|names| !names.is_empty() && reads("training.offload_modules")));
+    if recomputes_blocks(part) && part.use_reentrant.is_none() && profile.modules.python_names.is {
+        notes.assume(
+            keys::training::use_reentrant,
+            "false (transformers before 5 takes true: blocks' last matrices run again)",
+        );
+    }
     let adam = !matches!(optimizer, Optimizer::Sgd | Optimizer::SgdMomentum);
     Training {
         mode,
@@ -146,8 +174,11 @@ pub(super) fn resolve(
         compile: part.compile.unwrap_or(false),
         dropout: dropout(part.dropout, mode, profile, notes),
         optimizer_in_backward: part.optimizer_in_backward.unwrap_or(false),
-        cpu_offload: part.cpu_offload.unwrap_or(CpuOffload::None),
-        offload_modules: part.offload_modules.clone().filter(|_| reads("training.offload_modules")).unwrap_or_default(),
+        cpu_offload: part.cpu_offload.unwrap_or(match sends_activations {
+            true => CpuOffload::Activations,
+            false => CpuOffload::None,
+        }),
+        offload_modules: offload_modules(part, profile, notes),
         offload_layers: part.offload_layers.filter(|_| reads("training.offload_layers")),
         deferred_head: reads("training.defer_embedding_wgrad") && part.defer_embedding_wgrad == Some(true),
         reentrant: part.use_reentrant == Some(true) && recomputes_blocks(part) && !profile.modules.reruns_all.is,

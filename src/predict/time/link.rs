@@ -89,7 +89,13 @@ impl Path<'_> {
         let far_hops = if self.domains > 1.0 { self.domains } else { 0.0 };
         let start = if self.domains > 1.0 { speed.network.start_us } else { speed.node.start_us };
         let steps = speed.node.steps_us(near_hops) + speed.network.steps_us(far_hops);
-        Seconds((start + scale * steps) * 1e-6 + bytes * scale * (ranks - 1.0) / ranks / rate)
+        let sent = bytes * scale * (ranks - 1.0) / ranks / rate;
+        let long = Seconds((start + scale * steps) * 1e-6 + sent);
+        // NCCL takes the protocol that it reckons quickest (src/graph/tuning.cc, `ncclTopoGetAlgoTime`).
+        let short = speed.node.short.filter(|_| self.domains <= 1.0).map_or(long, |short| {
+            Seconds((short.start_us + scale * near_hops * short.hop_us) * 1e-6 + sent / short.share)
+        });
+        long.min(short)
     }
 
     /// An all-reduce through NCCL's double binary trees over the domains, up and down, and along a chain within each (Jeaugey,

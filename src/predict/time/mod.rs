@@ -287,12 +287,15 @@ impl StepTimeline {
 
     /// Seconds that host memory adds, as `job` uses it.
     pub(in crate::predict) fn host(&self, job: &Job, step: &StepTapes) -> Seconds {
-        if job.training.cpu_offload == CpuOffload::None && job.training.offload_modules.is_empty() {
+        if job.training.cpu_offload == CpuOffload::None {
             return Seconds::ZERO;
         }
         let moved = |StageGroup { index, stage, .. }: &StageGroup| {
             let layers = job.stages[*index].layers();
-            offload::seconds(job, step, &layers, stage.weights, stage.card)
+            // Transfers go on while collectives are waited for, unless those have the same lanes.
+            let lanes = if job.hardware.interconnect.on_board { stage.beside.comm } else { PassCosts::default() };
+            let passes = (stage.card + stage.beside.waits).beyond(lanes);
+            offload::seconds(job, step, &layers, stage.weights, passes)
         };
         self.stages.iter().map(moved).fold(Seconds::ZERO, Seconds::max)
     }

@@ -11,7 +11,8 @@ use crate::units::Seconds;
 /// arXiv 2101.06840, table 4).
 const UPDATE: Seconds = Seconds(0.24e-9);
 
-/// Time of a step that transfers and the host's update take beyond what the passes of a micro-batch hide.
+/// Time of a step that transfers and the host's update take beyond what the passes of a micro-batch hide, with what is waited for
+/// in them.
 pub(in crate::predict) fn seconds(
     job: &Job,
     step: &StepTapes,
@@ -35,10 +36,7 @@ pub(in crate::predict) fn seconds(
         micro_batches * PassCosts { forward: one_way, backward: one_way }.beyond(passes).all()
     };
     match job.training.cpu_offload {
-        // Modules send what they save by themselves.
-        CpuOffload::None => {
-            out_and_in(layers.iter().flat_map(|layer| step.layer(*layer).offloaded).fold(0, u64::saturating_add))
-        }
+        CpuOffload::None => Seconds::ZERO,
         // Gradients go out and weights come back once (arXiv 2101.06840, section 4).
         CpuOffload::Optimizer if train => gradients + Seconds(own * seen / rate) + update,
         CpuOffload::Optimizer => Seconds::ZERO,
@@ -51,9 +49,10 @@ pub(in crate::predict) fn seconds(
         }
         CpuOffload::Activations if train => {
             let until = job.training.offload_layers.unwrap_or(u64::MAX);
-            out_and_in(
-                layers.iter().filter(|layer| **layer < until).map(|layer| step.layer(*layer).retained_bytes()).sum(),
-            )
+            let by_module = !job.training.offload_modules.is_empty();
+            let sent =
+                layers.iter().filter(|layer| **layer < until).map(|layer| step.layer(*layer).sent_bytes(by_module));
+            out_and_in(sent.fold(0, u64::saturating_add))
         }
         CpuOffload::Activations => Seconds::ZERO,
     }

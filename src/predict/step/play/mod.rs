@@ -14,6 +14,7 @@ mod recompute;
 mod shared;
 
 pub(in crate::predict) use log::{BlockKey, Event, TapeLog, logged};
+pub(in crate::predict) use offload::OFFLOADED_MODULES;
 pub use offload::Offload;
 pub use recompute::{Recompute, RecomputedModules};
 pub(in crate::predict) use recompute::{Uses, early_stop, runs_again, uses};
@@ -88,6 +89,11 @@ impl TapePlay {
             (true, false) => [0; GROUPS],
             (true, true) => std::array::from_fn(|group| self.retained[group].saturating_sub(self.offloaded[group])),
         }
+    }
+
+    /// Bytes that go to the host and come back, of named modules or of the whole layer.
+    pub fn sent_bytes(&self, by_module: bool) -> u64 {
+        if by_module { self.offloaded.iter().sum() } else { self.retained_bytes() }
     }
 
     /// Bytes that stay.

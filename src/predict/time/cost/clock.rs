@@ -68,8 +68,12 @@ fn by_power(job: &Job, taken: Option<f64>, power: f64) -> f64 {
     let Some(board) = job.hardware.gpu.tdp else { return 1.0 };
     let limit = job.hardware.power_limit_w.map_or(board.0, |limit| limit.min(board.0));
     let taken = taken.unwrap_or(board.0);
-    let idle = taken * job.speed.curves.matrix.idle_power;
-    ((limit - idle) / (taken - idle)).max(0.05).powf(power)
+    let idle_share = job.speed.curves.matrix.idle_power;
+    // Units beyond those that the power feeds best stay dark: with more of them nothing gets slower. t ((limit - i t) / t) ^ p is
+    // largest at t = (1 - p) limit / i.
+    let fed = taken.min((1.0 - power).max(0.01) * limit / idle_share);
+    let idle = fed * idle_share;
+    ((limit - idle) / (fed - idle)).max(0.05).powf(power) * fed / taken
 }
 
 /// The largest share of the 16-bit peak that the highest clock allows, of which the power `carried` so much. Peaks of servers'

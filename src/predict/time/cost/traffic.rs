@@ -38,18 +38,25 @@ pub(in crate::predict) fn forward_bytes(job: &Job, tape: &Tape, op: &Op) -> (u64
     (all, weights)
 }
 
-/// Bytes read of a weight: as it is stored where an inference server multiplies it so, and of a table that rows are
-/// looked up in no more than those.
+/// Bytes read of a weight: as it is stored where an inference server multiplies it so, of a table that rows are
+/// looked up in no more than those, of experts' those that run.
 fn weight_bytes(job: &Job, tape: &Tape, op: &Op, id: TensorId, at: u32) -> u64 {
-    let tensor = tape.get(id);
+    let tensor = *tape.get(id);
+    let numel = match op.work {
+        Work::Product(product) if product.batch > 1 => {
+            tensor.numel.min(product.batch.saturating_mul(product.inner).saturating_mul(product.columns))
+        }
+        _ => tensor.numel,
+    };
+    let bytes = numel.saturating_mul(tensor.element.bytes());
     if job.training.mode == Mode::Inference
         && let Some(millibytes) = quantised(job, &tape.weights[at as usize])
     {
-        return tensor.numel.saturating_mul(millibytes) / 1000;
+        return numel.saturating_mul(millibytes) / 1000;
     }
     match tape.ids(op.outputs) {
-        [rows] if tape.ids(op.inputs) == [id] => tensor.bytes().min(tape.get(*rows).numel * tensor.element.bytes()),
-        _ => tensor.bytes(),
+        [rows] if tape.ids(op.inputs) == [id] => bytes.min(tape.get(*rows).numel * tensor.element.bytes()),
+        _ => bytes,
     }
 }
 

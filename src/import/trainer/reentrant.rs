@@ -1,0 +1,24 @@
+//! Which of PyTorch's checkpoints recomputes, where arguments say it.
+
+use super::super::imported::ImportedPlan;
+use super::super::settings::{self, Settings};
+use crate::plan::keys;
+use serde_json::Value;
+
+/// Takes `use_reentrant` out of `gradient_checkpointing_kwargs`, as a section, a dictionary or JSON in a flag.
+pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
+    const ARGUMENTS: &str = "gradient_checkpointing_kwargs";
+    const NAME: &str = "use_reentrant";
+    let recomputes = imported.get(keys::training::activation_checkpointing).is_some_and(|found| found.value == "full");
+    if !recomputes {
+        return;
+    }
+    let section = settings.flag(&format!("{ARGUMENTS}.{NAME}"));
+    let written = || {
+        let found = settings.text(ARGUMENTS)?;
+        let arguments: Value = serde_json::from_str(&found.value.replace('\'', "\"").replace("True", "true")).ok()?;
+        let told = settings::truth(arguments.get(NAME)?)?;
+        Some(found.map(|_| told))
+    };
+    imported.set(keys::training::use_reentrant, section.or_else(written).filter(|found| found.value));
+}
