@@ -369,7 +369,7 @@ fn starting(all: Vec<shell::ShellCommand>) -> Vec<shell::ShellCommand> {
         let runs = program.python && (!program.words.is_empty() || program.name().ends_with(".py"));
         !launchers.is_empty() || runs || trains_by_itself(&program)
     };
-    all.into_iter().filter(starts).take(MOST_COMMANDS).collect()
+    all.into_iter().flat_map(launch::in_turn).filter(starts).take(MOST_COMMANDS).collect()
 }
 
 /// Commands that start their launcher themselves: `llamafactory-cli train`, `trl sft`, `litgpt finetune_lora`.
