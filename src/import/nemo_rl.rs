@@ -294,6 +294,11 @@ fn generation(imported: &mut ImportedPlan, settings: &Settings) {
     if settings.flag(&format!("{section}.colocated.enabled")).is_some_and(|found| !found.value) {
         return imported.note("the engine that generates has GPUs of its own");
     }
+    // vLLM takes that many bytes for keys and values then, whatever share it is told (`vllm/config/cache.py`).
+    if let Some(found) = settings.get(&format!("{section}.vllm_kwargs.kv_cache_memory_bytes")) {
+        let said = "what the engine that generates takes of the GPUs beside its keys and values";
+        return not_modelled(imported, &format!("{}: {said}", found.origin));
+    }
     let names = ["vllm_cfg.gpu_memory_utilization", "sglang_cfg.mem_fraction_static"];
     let share = names.iter().find_map(|name| settings.number(&format!("{section}.{name}")));
     let why = Origin::Derived(format!("{section}.colocated: the policy is on the host while answers are generated"));

@@ -2,6 +2,8 @@
 //! `skyrl/train/config/config.py`, `skyrl/backends/skyrl_train/distributed/fsdp_strategy.py`,
 //! `skyrl/backends/skyrl_train/workers/megatron/megatron_worker.py` of 2026).
 
+pub mod sft;
+
 use super::arguments;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
@@ -56,32 +58,9 @@ pub fn runs(context: &ImportContext) -> bool {
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("SkyRL");
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(arguments::overrides(&context.program.words));
-    let program = Origin::Program(context.program.shown());
-    match settings.text("trainer.policy.model.path") {
-        Some(found) => model::set(&mut imported, context, found),
-        None => imported.miss(keys::model::preset, "no trainer.policy.model.path"),
-    }
-    take(&mut imported, settings, ROWS);
-    world(&mut imported, settings);
-    match settings.text("trainer.strategy").map(|found| found.value).as_deref() {
-        Some("megatron") => {
-            imported.say(keys::model::framework, "megatron", program);
-            on_megatron(&mut imported, settings);
-        }
-        Some("fsdp" | "fsdp2") => {
-            imported.say(keys::model::framework, "pytorch", program);
-            on_tensors(&mut imported, settings);
-        }
-        _ => settings.refuse("trainer.strategy"),
-    }
+    policy(&mut imported, settings, context);
     samples(&mut imported, settings);
     companions(&mut imported, settings);
-    if let Some(rank) = settings.whole("trainer.policy.model.lora.rank").filter(|found| found.value > 0) {
-        adapters::set(&mut imported, Some(rank), (VERSION, 8), None);
-        let linear = || Setting::new(vec!["all-linear".to_owned()], default("lora.target_modules all-linear"));
-        let targets = settings.texts("trainer.policy.model.lora.target_modules").unwrap_or_else(linear);
-        adapters::set_targets(&mut imported, Some(targets));
-    }
     for (name, _) in settings.iter() {
         let beside = ["generator.", "environment.", "trainer.algorithm.", "trainer.ref.", "trainer.critic", "data."];
         if beside.iter().any(|part| name.starts_with(part)) || OTHERS.contains(&name) || name.contains(".lora.") {
@@ -90,6 +69,34 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     }
     account_for(&mut imported, settings);
     imported
+}
+
+/// What trains: its model, its GPUs and its strategy.
+fn policy(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    let program = Origin::Program(context.program.shown());
+    match settings.text("trainer.policy.model.path") {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss(keys::model::preset, "no trainer.policy.model.path"),
+    }
+    take(imported, settings, ROWS);
+    world(imported, settings);
+    match settings.text("trainer.strategy").map(|found| found.value).as_deref() {
+        Some("megatron") => {
+            imported.say(keys::model::framework, "megatron", program);
+            on_megatron(imported, settings);
+        }
+        Some("fsdp" | "fsdp2") => {
+            imported.say(keys::model::framework, "pytorch", program);
+            on_tensors(imported, settings);
+        }
+        _ => settings.refuse("trainer.strategy"),
+    }
+    if let Some(rank) = settings.whole("trainer.policy.model.lora.rank").filter(|found| found.value > 0) {
+        adapters::set(imported, Some(rank), (VERSION, 8), None);
+        let linear = || Setting::new(vec!["all-linear".to_owned()], default("lora.target_modules all-linear"));
+        let targets = settings.texts("trainer.policy.model.lora.target_modules").unwrap_or_else(linear);
+        adapters::set_targets(imported, Some(targets));
+    }
 }
 
 /// Passes without gradients, samples of a rollout, and ways of checkpointing, which change nothing of the plan.

@@ -65,6 +65,7 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
     for option in ["rampup_batch_size", "step_batch_size_schedule"] {
         if settings.get(option).is_some() {
             imported.note(format!("--{}: the batch is the one that it ends with", option.replace('_', "-")));
+            settings.accept(option);
         }
     }
     precision(imported, job);
