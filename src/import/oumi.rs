@@ -274,10 +274,21 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
     }
 }
 
-fn sharding(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    if let Some(found) = settings.texts("model.freeze_layers").filter(|found| !found.value.is_empty()) {
-        not_modelled(imported, &format!("{}: layers that are frozen: {}", found.origin, found.value.join(", ")));
+/// Modules by their names, which train no more (`src/oumi/builders/models.py`, `_freeze_model_layers`): those that are a
+/// whole tower of vision, its projector with it where it stands in it.
+fn frozen_layers(imported: &mut ImportedPlan, settings: &Settings) {
+    const TOWERS: [&str; 3] = ["visual", "vision_model", "vision_tower"];
+    let Some(found) = settings.texts("model.freeze_layers").filter(|found| !found.value.is_empty()) else { return };
+    let is_tower = |name: &String| TOWERS.contains(&name.rsplit('.').next().unwrap_or(name));
+    if found.value.iter().all(is_tower) && imported.tower.is_some() {
+        let tower = found.map(|_| vec!["vision_tower".to_owned()]);
+        return imported.set(keys::training::frozen, Some(tower));
     }
+    not_modelled(imported, &format!("{}: layers that are frozen: {}", found.origin, found.value.join(", ")));
+}
+
+fn sharding(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    frozen_layers(imported, settings);
     if settings.is("deepspeed.enable_deepspeed") {
         return by_deepspeed(imported, settings, context);
     }

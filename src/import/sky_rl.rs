@@ -100,8 +100,10 @@ fn policy(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCont
 }
 
 /// Passes without gradients, samples of a rollout, and ways of checkpointing, which change nothing of the plan.
-const OTHERS: [&str; 7] = [
+const OTHERS: [&str; 9] = [
     "trainer.train_batch_size",
+    "trainer.max_ckpts_to_keep",
+    "trainer.policy.megatron_config.optimizer_config_kwargs.overlap_cpu_optimizer_d2h",
     "trainer.eval_batch_size",
     "trainer.micro_forward_batch_size_per_gpu",
     "trainer.update_epochs_per_batch",
@@ -272,6 +274,10 @@ fn companions(imported: &mut ImportedPlan, settings: &Settings) {
         settings.accept(&format!("trainer.placement.{name}"));
     }
     if settings.text("trainer.algorithm.advantage_estimator").is_some_and(|found| found.value == "gae") {
-        not_modelled(imported, "the critic");
+        return not_modelled(imported, "the critic");
+    }
+    // Where a critic would be.
+    for name in ["critic_num_nodes", "critic_num_gpus_per_node"] {
+        settings.accept(&format!("trainer.placement.{name}"));
     }
 }

@@ -20,6 +20,16 @@ const MEGATRON: &[SettingRow] = &[
         keys::distribution::expert_tensor_parallel,
         SettingKind::Whole,
     ),
+    (
+        &["policy.megatron_cfg.num_layers_in_first_pipeline_stage"],
+        keys::distribution::first_stage_layers,
+        SettingKind::Whole,
+    ),
+    (
+        &["policy.megatron_cfg.num_layers_in_last_pipeline_stage"],
+        keys::distribution::last_stage_layers,
+        SettingKind::Whole,
+    ),
     (&["policy.megatron_cfg.sequence_parallel"], keys::distribution::sequence_parallel, SettingKind::Flag),
     (
         &["policy.megatron_cfg.optimizer.use_distributed_optimizer"],
