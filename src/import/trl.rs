@@ -123,8 +123,12 @@ pub fn defaults(method: &str) -> Settings {
     if let Some((_, Some(longest))) = METHODS.iter().find(|(name, _)| *name == method) {
         settings.over(Settings::defaults(VERSION, &[("max_length", DefaultValue::Whole(*longest))]));
     }
-    if method == "grpo" {
+    if matches!(method, "grpo" | "rloo") {
         settings.over(Settings::defaults(VERSION, &[("max_completion_length", DefaultValue::Whole(256))]));
+    }
+    // `trl/trainer/rloo_config.py`: a reference is held unless it is 0.
+    if method == "rloo" {
+        settings.over(Settings::defaults(VERSION, &[("beta", DefaultValue::Number(0.05))]));
     }
     settings
 }
