@@ -1,7 +1,7 @@
 //! Commands that a shell is told to run one after the other: `srun bash -c "python a.py; python b.py"`.
 
 use super::{LaunchCommand, base, is_shell, take_apart};
-use crate::shell::{self, ShellCommand};
+use crate::shell::{self, ShellCommand, quoted};
 
 /// The command once for each training that a shell in it is told to start; itself where there is one, or none.
 pub fn in_turn(command: ShellCommand) -> Vec<ShellCommand> {
@@ -42,14 +42,4 @@ fn text_at(words: &[String]) -> Option<usize> {
 
 fn line(command: &ShellCommand) -> String {
     command.words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
-/// A word as a shell reads it back; a variable in front of a command stays one.
-fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./=:,+@%".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }

@@ -31,6 +31,7 @@ pub use child::started as started_script;
 use comparison::{holds, holds_marked};
 use doubts::Doubts;
 use expansion::closing;
+pub use words::quoted;
 use words::stands_alone;
 
 /// More words than this make no command.

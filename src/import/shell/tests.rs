@@ -355,3 +355,10 @@ fn what_the_environment_decides_is_told() {
         assert_eq!(doubts(script), [], "{script}");
     }
 }
+
+#[test]
+fn a_word_is_read_back_as_it_was() {
+    assert_eq!(quoted("--lr=1e-4"), "--lr=1e-4");
+    assert_eq!(quoted("--a 1 --b 'x'"), "'--a 1 --b '\\''x'\\'''");
+    assert_eq!(quoted(""), "''");
+}

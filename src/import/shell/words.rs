@@ -153,6 +153,16 @@ fn no_arguments(text: &str, known: &dyn Fn(&str) -> Option<String>) -> bool {
     all && known("@").is_none_or(|arguments| arguments.is_empty())
 }
 
+/// A word as a shell reads it back.
+pub fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./=:,+@%".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
 /// Where a sign stands outside of quotes, of substituted commands and of a class.
 pub fn unquoted(text: &str, sign: char) -> Option<usize> {
     let (mut quote, mut escaped, mut depth) = (None, false, 0_usize);
