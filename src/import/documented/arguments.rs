@@ -80,7 +80,8 @@ fn commands(name: &str, files: &dyn Files) -> Vec<(String, String)> {
                 let Some((script, arguments)) = shell::started_script(words) else { continue };
                 let is_it = name == script.trim_start_matches("./")
                     || name.ends_with(&format!("/{}", script.trim_start_matches("./")));
-                if !is_it || arguments.is_empty() || found.len() >= MOST_RUNS {
+                let asks = arguments.iter().any(|word| matches!(word.as_str(), "--help" | "-h"));
+                if !is_it || asks || arguments.is_empty() || found.len() >= MOST_RUNS {
                     continue;
                 }
                 let own = |word: &String| if word == script { name.to_owned() } else { word.clone() };

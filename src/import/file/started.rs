@@ -45,7 +45,7 @@ pub fn started(
         if imported.tool.is_empty() {
             if program.trains_by_its_name() {
                 found.further.push(shown.clone());
-            } else if program.python && !program.trains_nothing() && !program.path.is_empty() {
+            } else if program.python && !program.trains_nothing() && !is_a_check(&program) {
                 unclear.push(shown.clone());
             }
             found.others.push(shown);
@@ -57,6 +57,12 @@ pub fn started(
         training.note(format!("also starts what is not recognised: {first}"));
     }
     found
+}
+
+/// Whether a program that nobody knows tests, compares or turns something into another kind, by its name.
+fn is_a_check(program: &launch::Program) -> bool {
+    const NAMES: [&str; 8] = ["test", "check", "compare", "coverage", "dump", "hf2", "2hf", "plot"];
+    program.path.is_empty() || NAMES.iter().any(|part| program.name().to_lowercase().contains(part))
 }
 
 /// Files of jobs that a script hands to a scheduler: `kubectl apply -f job.yaml`, `sky launch task.yaml`.

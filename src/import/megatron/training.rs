@@ -65,8 +65,11 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
     for option in ["rampup_batch_size", "step_batch_size_schedule"] {
         if settings.get(option).is_some() {
             imported.note(format!("--{}: the batch is the one that it ends with", option.replace('_', "-")));
-            settings.accept(option);
         }
+    }
+    // It ends with --global-batch-size, which Megatron asks for beside it.
+    if settings.get("global_batch_size").is_some() {
+        settings.accept("rampup_batch_size");
     }
     precision(imported, job);
     optimizer(imported, job);

@@ -309,7 +309,8 @@ fn pieces(settings: &Settings, local: &Setting<u64>, stages: u64, newest: bool) 
         return settings.whole("parallelism.num_pp_microbatches");
     }
     if let Some(count) = settings.whole("parallelism.pipeline_parallel_microbatches") {
-        return Some(count);
+        // No piece is less than a sample.
+        return Some(count.map(|count| count.min(local.value)));
     }
     let size = settings.whole("parallelism.pipeline_parallel_microbatch_size").filter(|found| found.value > 0);
     let default = Origin::Default { framework: VERSION, option: "pipeline_parallel_microbatch_size 1".to_owned() };
