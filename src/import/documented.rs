@@ -185,7 +185,10 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
     let follows = |value: &&InferredValue| {
         value.key == keys::training::gradient_accumulation_steps && matches!(value.origin, Origin::Derived(_))
     };
-    let told = plan.values.iter().filter(|value| own(value.key) && !follows(value));
+    let of_tower = |value: &&InferredValue| {
+        tower && value.key == keys::training::frozen && matches!(value.origin, Origin::Derived(_))
+    };
+    let told = plan.values.iter().filter(|value| own(value.key) && !follows(value) && !of_tower(value));
     for InferredValue { key, value, origin } in told {
         if !open(imported, key) && !is_engines_own(imported, plan, key, value) {
             let told = imported.get(key).filter(|told| told.value != *value);

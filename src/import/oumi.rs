@@ -274,15 +274,15 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
     }
 }
 
-/// Modules by their names, which train no more (`src/oumi/builders/models.py`, `_freeze_model_layers`): those that are a
-/// whole tower of vision, its projector with it where it stands in it.
+/// Modules by their names, which train no more (`src/oumi/builders/models.py`, `_freeze_model_layers`): Qwen2-VL's `visual` is
+/// its tower with its projector.
 fn frozen_layers(imported: &mut ImportedPlan, settings: &Settings) {
-    const TOWERS: [&str; 3] = ["visual", "vision_model", "vision_tower"];
     let Some(found) = settings.texts("model.freeze_layers").filter(|found| !found.value.is_empty()) else { return };
-    let is_tower = |name: &String| TOWERS.contains(&name.rsplit('.').next().unwrap_or(name));
-    if found.value.iter().all(is_tower) && imported.tower.is_some() {
-        let tower = found.map(|_| vec!["vision_tower".to_owned()]);
-        return imported.set(keys::training::frozen, Some(tower));
+    if found.value.iter().all(|name| name.rsplit('.').next() == Some("visual"))
+        && let Some(tower) = &mut imported.tower
+    {
+        tower.frozen = true;
+        return;
     }
     not_modelled(imported, &format!("{}: layers that are frozen: {}", found.origin, found.value.join(", ")));
 }
