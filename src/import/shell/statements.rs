@@ -108,6 +108,14 @@ fn asks(statement: &str) -> bool {
     ["if ", "elif ", "while ", "until "].iter().any(|word| statement.trim_start().starts_with(word))
 }
 
+/// Whether a `[[` is open at the end of a statement so far.
+fn is_in_test(statement: &str) -> bool {
+    let begins =
+        |at: &usize| statement.get(..*at).is_some_and(|before| before.is_empty() || before.ends_with([' ', '\n']));
+    let open = statement.match_indices("[[ ").map(|(at, _)| at).filter(begins).last();
+    open.is_some_and(|at| !statement.get(at..).unwrap_or_default().contains("]]"))
+}
+
 /// The statements of a script: split at line ends, `;`, `&&`, `||`, `|` and `&` outside of quotes
 /// and brackets; comments left out.
 pub fn statements(text: &str) -> Vec<Statement> {
@@ -145,8 +153,9 @@ pub fn statements(text: &str) -> Vec<Statement> {
                     one.push(letter);
                     continue;
                 }
-                // The conditions of an `if` stay together: `if [ A ] || [ B ]; then`.
-                if asks(&one) && matches!(letter, '&' | '|') && letters.next_if_eq(&letter).is_some() {
+                // The conditions of an `if` stay together: `if [ A ] || [ B ]; then`; so does a test of several parts.
+                let stays = matches!(letter, '&' | '|') && (asks(&one) || is_in_test(&one));
+                if stays && letters.next_if_eq(&letter).is_some() {
                     at += letter.len_utf8();
                     one.extend([letter, letter]);
                     continue;

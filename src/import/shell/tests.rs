@@ -304,6 +304,7 @@ fn lists_of_statements_go_on_as_each_succeeds() {
         ("M=lora\n[[ $M == lora ]] && { E=1; F=3; } || E=2\necho $E $F", "1 3"),
         ("M=full\n[[ $M == lora ]] ||\n  E=4\necho $E", "4"),
         ("E=1\ncd /tmp || E=2\necho $E", "1"),
+        ("M=lora; E=1\n[[ $M == l* && $M != *x ]] && E=2\n[[ $M == q* || -z $M ]] && E=3\necho $E", "2"),
         // Only the run could tell.
         ("E=1\n[ -f x ] && E=2\necho $E", "?"),
         ("E=1\ngrep -q a b || E=2\necho $E", "?"),
