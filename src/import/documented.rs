@@ -183,12 +183,11 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
         !following && (!first.neighbour || launched(key))
     };
     let follows = |value: &&InferredValue| {
-        value.key == keys::training::gradient_accumulation_steps && matches!(value.origin, Origin::Derived(_))
+        let key =
+            value.key == keys::training::gradient_accumulation_steps || tower && value.key == keys::training::frozen;
+        key && matches!(value.origin, Origin::Derived(_))
     };
-    let of_tower = |value: &&InferredValue| {
-        tower && value.key == keys::training::frozen && matches!(value.origin, Origin::Derived(_))
-    };
-    let told = plan.values.iter().filter(|value| own(value.key) && !follows(value) && !of_tower(value));
+    let told = plan.values.iter().filter(|value| own(value.key) && !follows(value));
     for InferredValue { key, value, origin } in told {
         if !open(imported, key) && !is_engines_own(imported, plan, key, value) {
             let told = imported.get(key).filter(|told| told.value != *value);

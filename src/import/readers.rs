@@ -36,7 +36,6 @@ pub fn framework(context: &ImportContext) -> ImportedPlan {
         (areal::runs, areal::import),
         (easy_r1::runs, easy_r1::import),
         (chatlearn::runs, chatlearn::import),
-        (sky_rl::sft::runs, sky_rl::sft::import),
         (sky_rl::runs, sky_rl::import),
         (prime_rl::runs, prime_rl::import),
         (lingua::runs, lingua::import),

@@ -2,7 +2,7 @@
 //! `skyrl/train/config/config.py`, `skyrl/backends/skyrl_train/distributed/fsdp_strategy.py`,
 //! `skyrl/backends/skyrl_train/workers/megatron/megatron_worker.py` of 2026).
 
-pub mod sft;
+mod sft;
 
 use super::arguments;
 use super::common::ImportContext;
@@ -51,11 +51,15 @@ const MEGATRON: &str = "trainer.policy.megatron_config";
 pub fn runs(context: &ImportContext) -> bool {
     let begins = |start: &str| context.program.words.iter().any(|word| word.trim_start_matches('+').starts_with(start));
     let skyrl = context.program.path.starts_with("skyrl");
-    begins("trainer.policy.model.path=") && (skyrl || begins("generator.") || begins("trainer.placement."))
+    sft::runs(context)
+        || begins("trainer.policy.model.path=") && (skyrl || begins("generator.") || begins("trainer.placement."))
 }
 
 /// The plan of such a command.
 pub fn import(context: &ImportContext) -> ImportedPlan {
+    if sft::runs(context) {
+        return sft::import(context);
+    }
     let mut imported = ImportedPlan::of("SkyRL");
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(arguments::overrides(&context.program.words));
     policy(&mut imported, settings, context);

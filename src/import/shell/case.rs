@@ -3,6 +3,7 @@
 use super::Script;
 use super::condition::Branches;
 use super::pattern::Pattern;
+use super::statements::CASE_END;
 use super::words::unquoted;
 
 /// A `case` that is open.
@@ -49,6 +50,10 @@ impl Branches {
         script: &mut Script,
         known: &dyn Fn(&str) -> Option<String>,
     ) -> Option<&'a str> {
+        if statement == CASE_END {
+            self.innermost_case().into_iter().for_each(|case| case.expects_pattern = true);
+            return None;
+        }
         let Some(case) = self.innermost_case().filter(|case| case.expects_pattern) else { return Some(statement) };
         if statement.is_empty() || statement.split_whitespace().next() == Some("esac") {
             return Some(statement);

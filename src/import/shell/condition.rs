@@ -6,7 +6,6 @@ use super::Script;
 use super::case::OpenCase;
 use super::conjunction::asked;
 use super::fork::{Fork, without_arguments};
-use super::statements::CASE_END;
 use crate::settings::UNKNOWN;
 
 /// No script that matters asks more often what only its run could tell.
@@ -76,12 +75,6 @@ impl Branches {
         known: &dyn Fn(&str) -> Option<String>,
     ) -> Option<String> {
         let mut rest = statement.trim();
-        if rest == CASE_END {
-            if let Some(case) = self.innermost_case() {
-                case.expects_pattern = true;
-            }
-            return None;
-        }
         loop {
             rest = self.behind_pattern(rest, script, known)?;
             let word = rest.split([' ', '\t']).next().unwrap_or("");
@@ -89,13 +82,7 @@ impl Branches {
             match word {
                 "if" => {
                     let runs = self.follows();
-                    self.open(runs.then(|| script.holds(after, known)).flatten(), after, script);
-                    if let Some(open) = self.open.last_mut().filter(|_| runs) {
-                        open.asks = script.asked_unset(after, known);
-                    }
-                    if let Some(OpenCondition { fork: Some(fork), .. }) = self.open.last_mut() {
-                        fork.without_arguments = without_arguments(after, &script.arguments);
-                    }
+                    self.open_if(after, script, known);
                     return asked(after).filter(|_| runs).map(str::to_owned);
                 }
                 "while" | "until" | "for" | "select" => {
@@ -229,6 +216,18 @@ impl Branches {
         self.forks += 1;
         let words: usize = script.variables.values().map(Vec::len).sum();
         (self.forks <= MOST_FORKS && words <= MOST_WORDS).then(|| Fork::before(script))
+    }
+
+    fn open_if(&mut self, condition: &str, script: &mut Script, known: &dyn Fn(&str) -> Option<String>) {
+        let runs = self.follows();
+        self.open(runs.then(|| script.holds(condition, known)).flatten(), condition, script);
+        let Some(open) = self.open.last_mut() else { return };
+        if let Some(fork) = &mut open.fork {
+            fork.without_arguments = without_arguments(condition, &script.arguments);
+        }
+        if runs {
+            open.asks = script.asked_unset(condition, known);
+        }
     }
 
     fn open(&mut self, holds: Option<bool>, condition: &str, script: &Script) {

@@ -204,7 +204,7 @@ impl Script {
         self.unset.take();
         let mut words = self.words(rest, known);
         let all = self.unset.take();
-        let mut unset: Vec<String> = all.iter().filter(|name| crate::unset::matters(rest, name)).cloned().collect();
+        let unset: Vec<String> = all.iter().filter(|name| crate::unset::matters(rest, name)).cloned().collect();
         let leading = words.iter().take_while(|word| assignment(word).is_some()).count();
         let command = words.split_off(leading);
         self.set_unseen(statement, &command);
@@ -221,15 +221,20 @@ impl Script {
             }
         }
         if !self.start(&words, &command, around, depth) && !self.follow(&command, around, depth) {
-            let command = self.handed_on(command);
-            // Variables in front of a command are the command's alone, and it is looked at with them.
-            let words: Vec<String> = words.into_iter().chain(command).collect();
-            self.count += words.len();
-            unset.extend(self.left_out.iter().cloned());
-            let folder = self.folder.clone();
-            let doubts = self.doubts_of(rest, &unset);
-            self.commands.push(ShellCommand { words, unset, doubts, begins_unset, folder });
+            self.note_command(words, command, (unset, begins_unset), rest);
         }
+    }
+
+    /// Keeps a command, with the variables in front of it, which are its alone, and with what is not known of its words.
+    fn note_command(&mut self, leading: Vec<String>, command: Vec<String>, unset: (Vec<String>, bool), text: &str) {
+        let (mut unset, begins_unset) = unset;
+        let command = self.handed_on(command);
+        let words: Vec<String> = leading.into_iter().chain(command).collect();
+        self.count += words.len();
+        unset.extend(self.left_out.iter().cloned());
+        let folder = self.folder.clone();
+        let doubts = self.doubts_of(text, &unset);
+        self.commands.push(ShellCommand { words, unset, doubts, begins_unset, folder });
     }
 
     /// Follows a command that is a function, `source` or `eval`, or nothing; whether it was one.
