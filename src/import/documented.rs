@@ -183,7 +183,9 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
         !following && (!first.neighbour || launched(key))
     };
     let follows = |value: &&InferredValue| {
-        value.key == keys::training::gradient_accumulation_steps && matches!(value.origin, Origin::Derived(_))
+        let key =
+            value.key == keys::training::gradient_accumulation_steps || tower && value.key == keys::training::frozen;
+        key && matches!(value.origin, Origin::Derived(_))
     };
     let told = plan.values.iter().filter(|value| own(value.key) && !follows(value));
     for InferredValue { key, value, origin } in told {

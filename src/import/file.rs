@@ -1,5 +1,6 @@
 //! Files of other tools as plans: the kind is told by what is in them.
 
+mod documents;
 mod started;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use super::{
 };
 use crate::catalog::Catalog;
 use crate::plan::{keys, schema};
+use documents::documents;
 use started::{StartedCommands, handed_in, started, trains};
 
 /// The plan of a file called `name`: a Hugging Face `config.json`, a configuration of a framework,
@@ -132,16 +134,6 @@ fn bare_arguments(content: &str) -> Option<String> {
     let bare = lines().next()?.starts_with("--") && lines().all(|line| line.starts_with("--"));
     let words: Vec<&str> = lines().map(|line| line.trim_end_matches('\\')).collect();
     bare.then(|| format!("$LAUNCHER python pretrain_gpt.py {}", words.join(" ")))
-}
-
-/// The document of a YAML file; of several the one that starts something.
-fn documents(name: &str, content: &str) -> Result<Settings, Unparsable> {
-    let whole = text::yaml(name, content);
-    if whole.is_ok() || !content.contains("\n---") {
-        return whole;
-    }
-    let parts = content.split("\n---").filter_map(|part| text::yaml(name, part).ok());
-    parts.into_iter().find(|settings| jobs::of_settings(settings).is_some()).map_or(whole, Ok)
 }
 
 fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<ImportedPlan> {
@@ -369,7 +361,7 @@ fn starting(all: Vec<shell::ShellCommand>) -> Vec<shell::ShellCommand> {
         let runs = program.python && (!program.words.is_empty() || program.name().ends_with(".py"));
         !launchers.is_empty() || runs || trains_by_itself(&program)
     };
-    all.into_iter().filter(starts).take(MOST_COMMANDS).collect()
+    all.into_iter().flat_map(launch::in_turn).filter(starts).take(MOST_COMMANDS).collect()
 }
 
 /// Commands that start their launcher themselves: `llamafactory-cli train`, `trl sft`, `litgpt finetune_lora`.

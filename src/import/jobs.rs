@@ -7,6 +7,7 @@ use super::imported::ImportedPlan;
 use super::kubernetes;
 use super::origin::{Origin, Setting};
 use super::settings::{Settings, text};
+use super::shell::quoted;
 use crate::plan::keys;
 use serde_json::Value;
 
@@ -38,7 +39,6 @@ pub fn of_settings(settings: &Settings) -> Option<JobScript> {
 fn recorded(settings: &Settings) -> Option<JobScript> {
     let program =
         settings.text("program").filter(|found| found.value.ends_with(".py") && settings.holds("startedAt"))?;
-    let quoted = |word: &str| format!("'{}'", word.replace('\'', "'\\''"));
     let mut line = format!("python {}", quoted(&program.value));
     for word in settings.texts("args").map(|found| found.value).unwrap_or_default() {
         line.push(' ');

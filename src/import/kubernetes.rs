@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::jobs::JobScript;
 use super::settings::{Settings, UNKNOWN, text, whole};
+use super::shell::quoted;
 
 /// Containers and commands in each other deeper than this are none.
 const DEEPEST: usize = 16;
@@ -221,6 +222,6 @@ fn script(words: &[String]) -> Option<String> {
     {
         return Some(told.clone());
     }
-    let quoted: Vec<String> = words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
+    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     (!quoted.is_empty()).then(|| quoted.join(" "))
 }

@@ -155,6 +155,11 @@ impl TrainingMethod {
             Self::Dpo => return hold_reference(imported, adapters, "DPO: a reference model beside"),
             Self::Kto => {
                 hold_reference(imported, adapters, "KTO: a reference model beside");
+                // TRL runs it before the policy's (`kto_trainer.py`, `_compute_loss`), and so do those that run TRL's or
+                // Megatron's; LLaMA-Factory behind it, beside what that keeps (`train/kto/trainer.py`).
+                if imported.tool != "LLaMA-Factory" {
+                    return imported.note("KTO: the pass without gradients for the KL term is not in the time");
+                }
                 "KTO: a second forward pass for the KL term"
             }
             Self::Pairs => return,
@@ -245,14 +250,19 @@ pub fn without_reference(imported: &mut ImportedPlan, settings: &Settings) {
     }
 }
 
-/// The reference's weights lie on the host and take the policy's place for their pass (NeMo-RL,
+/// The reference's weights lie on the host and take the policy's place, parameter by parameter, for their pass (NeMo-RL,
 /// `dtensor_policy_worker.py`, `use_reference_model`; NeMo-Aligner, `megatron_gpt_dpo_model.py`, `get_ref_policy_logprobs`).
 pub fn reference_on_host(imported: &mut ImportedPlan) {
     if imported.get(keys::training::reference_model).is_some() {
         imported.drop(keys::training::reference_model);
-        not_modelled(imported, "the reference model's weights, which take the place of the policy's for a pass");
+        imported.notes.retain(|line| !line.ends_with("a reference model beside, which is counted"));
+        imported.note(ON_HOST);
     }
 }
+
+/// What is said of such a reference.
+pub const ON_HOST: &str =
+    "the reference's weights lie on the host and take the policy's place for a pass, which is not in the time";
 
 /// Twice as many samples as `key` says, unless it follows from others.
 fn double(imported: &mut ImportedPlan, key: &'static str) {

@@ -9,7 +9,7 @@ use super::arguments;
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::World;
-use super::methods::{TrainingMethod, reference_on_host};
+use super::methods::{self, TrainingMethod, reference_on_host};
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
@@ -288,11 +288,14 @@ fn fused_adam(imported: &mut ImportedPlan, settings: &Settings) {
 /// `offload_before_refit` and `offload_after_refit`); the reference's weights take the place of the policy's for a pass.
 fn generation(imported: &mut ImportedPlan, settings: &Settings) {
     let section = "policy.generation";
-    imported.note(
-        "the reference's weights lie on the host and take the policy's place for a pass, which is not in the time",
-    );
+    imported.note(methods::ON_HOST);
     if settings.flag(&format!("{section}.colocated.enabled")).is_some_and(|found| !found.value) {
         return imported.note("the engine that generates has GPUs of its own");
+    }
+    // vLLM takes that many bytes for keys and values then, whatever share it is told (`vllm/config/cache.py`).
+    if let Some(found) = settings.get(&format!("{section}.vllm_kwargs.kv_cache_memory_bytes")) {
+        let said = "what the engine that generates takes of the GPUs beside its keys and values";
+        return not_modelled(imported, &format!("{}: {said}", found.origin));
     }
     let names = ["vllm_cfg.gpu_memory_utilization", "sglang_cfg.mem_fraction_static"];
     let share = names.iter().find_map(|name| settings.number(&format!("{section}.{name}")));

@@ -221,12 +221,28 @@ fn kinds(imported: &mut ImportedPlan, settings: &Settings, method: &str, context
                 not_modelled(imported, "dpo: the reference model");
             }
             TrainingMethod::Dpo.apply(imported);
+            reference_on_host(imported, settings);
         }
         "rm" => TrainingMethod::Reward.apply(imported),
         "kto" | "kd" => not_modelled(imported, &format!("{method}: the second model beside the trained one")),
         "ppo_ray" => companions(imported, settings, context),
         "ppo" => together(imported, settings, context),
         _ => {}
+    }
+}
+
+/// `--ref_offload` of releases before 0.6: under ZeRO-3 the reference's weights lie on the host, under other stages nothing
+/// moves (`openrlhf/utils/deepspeed.py`, `get_ds_eval_config`: stage 0 then).
+fn reference_on_host(imported: &mut ImportedPlan, settings: &Settings) {
+    let offloaded = settings.is("ref_offload") || is_offloaded(settings, "ref");
+    for name in ["ref_offload", "ref.offload"] {
+        settings.accept(name);
+    }
+    let sharding = imported.get(keys::distribution::sharding).and_then(|found| found.value.as_str().map(str::to_owned));
+    if offloaded && sharding.as_deref() == Some("zero3") {
+        imported.drop(keys::training::reference_model);
+        imported.notes.retain(|line| !line.ends_with("a reference model beside, which is counted"));
+        imported.note("--ref_offload: the reference's weights lie on the host: its pass is not in the time");
     }
 }
 

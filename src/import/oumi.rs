@@ -274,10 +274,21 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
     }
 }
 
-fn sharding(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    if let Some(found) = settings.texts("model.freeze_layers").filter(|found| !found.value.is_empty()) {
-        not_modelled(imported, &format!("{}: layers that are frozen: {}", found.origin, found.value.join(", ")));
+/// Modules by their names, which train no more (`src/oumi/builders/models.py`, `_freeze_model_layers`): Qwen2-VL's `visual` is
+/// its tower with its projector.
+fn frozen_layers(imported: &mut ImportedPlan, settings: &Settings) {
+    let Some(found) = settings.texts("model.freeze_layers").filter(|found| !found.value.is_empty()) else { return };
+    if found.value.iter().all(|name| name.rsplit('.').next() == Some("visual"))
+        && let Some(tower) = &mut imported.tower
+    {
+        tower.frozen = true;
+        return;
     }
+    not_modelled(imported, &format!("{}: layers that are frozen: {}", found.origin, found.value.join(", ")));
+}
+
+fn sharding(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    frozen_layers(imported, settings);
     if settings.is("deepspeed.enable_deepspeed") {
         return by_deepspeed(imported, settings, context);
     }

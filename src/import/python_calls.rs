@@ -342,7 +342,7 @@ fn set_method(
 ) {
     if method == Some("grpo") && calls.made.is("fast_inference") {
         return not_modelled(imported, "fast_inference: vLLM in the training process, on the policy's own weights");
-    } else if method == Some("grpo") {
+    } else if matches!(method, Some("grpo" | "rloo")) {
         return rollout::of_script(imported, settings, context);
     }
     let made = |kind: &&&str| call(content, &format!("{kind}Trainer")).is_some();

@@ -162,7 +162,7 @@ fn own_optimizer(imported: &mut ImportedPlan, reader: &ScriptReader) {
     if !passed.iter().any(|(passed, _)| !matches!(passed, PassedArgument::Nothing)) {
         return;
     }
-    let made = own_loop::optimizer(reader.content(), reader, &|part| part.contains("fused"));
+    let made = own_loop::optimizer(reader.content(), reader, &|part| Some(part.contains("fused")));
     let same = imported.get(keys::training::optimizer).is_some_and(|found| found.value == "adamw");
     if made == Some("adamw") && same {
         return;

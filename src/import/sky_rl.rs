@@ -2,6 +2,8 @@
 //! `skyrl/train/config/config.py`, `skyrl/backends/skyrl_train/distributed/fsdp_strategy.py`,
 //! `skyrl/backends/skyrl_train/workers/megatron/megatron_worker.py` of 2026).
 
+mod sft;
+
 use super::arguments;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
@@ -49,39 +51,20 @@ const MEGATRON: &str = "trainer.policy.megatron_config";
 pub fn runs(context: &ImportContext) -> bool {
     let begins = |start: &str| context.program.words.iter().any(|word| word.trim_start_matches('+').starts_with(start));
     let skyrl = context.program.path.starts_with("skyrl");
-    begins("trainer.policy.model.path=") && (skyrl || begins("generator.") || begins("trainer.placement."))
+    sft::runs(context)
+        || begins("trainer.policy.model.path=") && (skyrl || begins("generator.") || begins("trainer.placement."))
 }
 
 /// The plan of such a command.
 pub fn import(context: &ImportContext) -> ImportedPlan {
+    if sft::runs(context) {
+        return sft::import(context);
+    }
     let mut imported = ImportedPlan::of("SkyRL");
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(arguments::overrides(&context.program.words));
-    let program = Origin::Program(context.program.shown());
-    match settings.text("trainer.policy.model.path") {
-        Some(found) => model::set(&mut imported, context, found),
-        None => imported.miss(keys::model::preset, "no trainer.policy.model.path"),
-    }
-    take(&mut imported, settings, ROWS);
-    world(&mut imported, settings);
-    match settings.text("trainer.strategy").map(|found| found.value).as_deref() {
-        Some("megatron") => {
-            imported.say(keys::model::framework, "megatron", program);
-            on_megatron(&mut imported, settings);
-        }
-        Some("fsdp" | "fsdp2") => {
-            imported.say(keys::model::framework, "pytorch", program);
-            on_tensors(&mut imported, settings);
-        }
-        _ => settings.refuse("trainer.strategy"),
-    }
+    policy(&mut imported, settings, context);
     samples(&mut imported, settings);
     companions(&mut imported, settings);
-    if let Some(rank) = settings.whole("trainer.policy.model.lora.rank").filter(|found| found.value > 0) {
-        adapters::set(&mut imported, Some(rank), (VERSION, 8), None);
-        let linear = || Setting::new(vec!["all-linear".to_owned()], default("lora.target_modules all-linear"));
-        let targets = settings.texts("trainer.policy.model.lora.target_modules").unwrap_or_else(linear);
-        adapters::set_targets(&mut imported, Some(targets));
-    }
     for (name, _) in settings.iter() {
         let beside = ["generator.", "environment.", "trainer.algorithm.", "trainer.ref.", "trainer.critic", "data."];
         if beside.iter().any(|part| name.starts_with(part)) || OTHERS.contains(&name) || name.contains(".lora.") {
@@ -92,9 +75,39 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     imported
 }
 
+/// What trains: its model, its GPUs and its strategy.
+fn policy(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    let program = Origin::Program(context.program.shown());
+    match settings.text("trainer.policy.model.path") {
+        Some(found) => model::set(imported, context, found),
+        None => imported.miss(keys::model::preset, "no trainer.policy.model.path"),
+    }
+    take(imported, settings, ROWS);
+    world(imported, settings);
+    match settings.text("trainer.strategy").map(|found| found.value).as_deref() {
+        Some("megatron") => {
+            imported.say(keys::model::framework, "megatron", program);
+            on_megatron(imported, settings);
+        }
+        Some("fsdp" | "fsdp2") => {
+            imported.say(keys::model::framework, "pytorch", program);
+            on_tensors(imported, settings);
+        }
+        _ => settings.refuse("trainer.strategy"),
+    }
+    if let Some(rank) = settings.whole("trainer.policy.model.lora.rank").filter(|found| found.value > 0) {
+        adapters::set(imported, Some(rank), (VERSION, 8), None);
+        let linear = || Setting::new(vec!["all-linear".to_owned()], default("lora.target_modules all-linear"));
+        let targets = settings.texts("trainer.policy.model.lora.target_modules").unwrap_or_else(linear);
+        adapters::set_targets(imported, Some(targets));
+    }
+}
+
 /// Passes without gradients, samples of a rollout, and ways of checkpointing, which change nothing of the plan.
-const OTHERS: [&str; 7] = [
+const OTHERS: [&str; 9] = [
     "trainer.train_batch_size",
+    "trainer.max_ckpts_to_keep",
+    "trainer.policy.megatron_config.optimizer_config_kwargs.overlap_cpu_optimizer_d2h",
     "trainer.eval_batch_size",
     "trainer.micro_forward_batch_size_per_gpu",
     "trainer.update_epochs_per_batch",
@@ -265,6 +278,10 @@ fn companions(imported: &mut ImportedPlan, settings: &Settings) {
         settings.accept(&format!("trainer.placement.{name}"));
     }
     if settings.text("trainer.algorithm.advantage_estimator").is_some_and(|found| found.value == "gae") {
-        not_modelled(imported, "the critic");
+        return not_modelled(imported, "the critic");
+    }
+    // Where a critic would be.
+    for name in ["critic_num_nodes", "critic_num_gpus_per_node"] {
+        settings.accept(&format!("trainer.placement.{name}"));
     }
 }

@@ -121,6 +121,7 @@ fn set(imported: &mut ImportedPlan, given: Settings, (name, on_megatron): (&str,
     } else {
         trained(imported, &settings, context);
     }
+    swift_names::accept_usual(&settings);
     if let Some(why) = open.filter(|_| imported.get(keys::lora::rank).is_some()) {
         imported.miss(keys::lora::targets, why);
     }

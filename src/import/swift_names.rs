@@ -102,3 +102,11 @@ pub fn quantises(imported: &mut ImportedPlan, settings: &Settings) -> bool {
     }
     told
 }
+
+/// By default the tower is recomputed where the model is (`swift/arguments/sft_args.py`).
+pub fn accept_usual(settings: &Settings) {
+    const TOWER: &str = "vit_gradient_checkpointing";
+    if settings.flag(TOWER).is_some_and(|found| found.value == settings.is("gradient_checkpointing")) {
+        settings.accept(TOWER);
+    }
+}

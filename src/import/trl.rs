@@ -9,6 +9,7 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::launch::{World, base};
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
 use super::script_defaults::script_of;
 use super::settings::{DefaultValue, Settings};
 use super::versions::{self, NEWEST};
@@ -64,10 +65,24 @@ pub fn parsed(context: &ImportContext) -> Option<&'static str> {
     let of_trl = text.contains("from trl");
     let filled = text.match_indices("Parser((").find_map(|(at, part)| {
         let behind = text.get(at + part.len()..)?.split(')').next()?;
-        let names: Vec<&str> = behind.split(',').map(str::trim).collect();
-        CONFIGS.iter().find(|(name, _)| names.contains(name) && !own(name))
+        let names: Vec<&str> = behind.split(',').map(str::trim).filter(|name| !own(name)).collect();
+        let known = CONFIGS.iter().find(|(name, _)| names.contains(name)).map(|(_, method)| *method);
+        known.or_else(|| names.iter().any(|name| is_further(&text, name)).then_some(FURTHER))
     });
-    filled.filter(|_| of_trl).map(|(_, method)| *method)
+    filled.filter(|_| of_trl)
+}
+
+/// A way of training of TRL's that has no rules here: its configuration has the defaults of all.
+pub const FURTHER: &str = "further";
+
+/// Whether a class is another configuration of TRL's, `SSDConfig` of `trl.experimental.ssd`: all are
+/// `trl/trainer/base_config.py`, `_BaseConfig`.
+fn is_further(text: &str, name: &str) -> bool {
+    let imports = |line: &str| {
+        let (module, names) = line.strip_prefix("from trl")?.split_once(" import ")?;
+        Some(module.starts_with('.') && names.split([',', '(', ')']).any(|one| one.trim() == name))
+    };
+    name.ends_with("Config") && text.lines().any(|line| imports(line.trim()) == Some(true))
 }
 
 /// Where `trl` puts what it tells `accelerate launch`.
@@ -108,8 +123,12 @@ pub fn defaults(method: &str) -> Settings {
     if let Some((_, Some(longest))) = METHODS.iter().find(|(name, _)| *name == method) {
         settings.over(Settings::defaults(VERSION, &[("max_length", DefaultValue::Whole(*longest))]));
     }
-    if method == "grpo" {
+    if matches!(method, "grpo" | "rloo") {
         settings.over(Settings::defaults(VERSION, &[("max_completion_length", DefaultValue::Whole(256))]));
+    }
+    // `trl/trainer/rloo_config.py`: a reference is held unless it is 0.
+    if method == "rloo" {
+        settings.over(Settings::defaults(VERSION, &[("beta", DefaultValue::Number(0.05))]));
     }
     settings
 }
@@ -189,6 +208,9 @@ pub fn adapters(imported: &mut ImportedPlan, context: &ImportContext) {
 /// What follows from what was said: half precision of one kind alone, the length of a rollout, the
 /// launcher that `trl` starts.
 pub fn complete(settings: &mut Settings, context: &ImportContext, imported: &mut ImportedPlan) {
+    if parsed(context) == Some(FURTHER) {
+        not_modelled(imported, "a way of training of TRL's that has no rules here: what it holds beside the model");
+    }
     let Some(method) = method(context) else { return };
     // `bf16` is on unless `fp16` is.
     if settings.is("fp16") && !settings.is_set("bf16") {

@@ -1,5 +1,7 @@
 //! Variables that a script uses and sets nowhere, or only in branches that are not followed.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::imported::ImportedPlan;
 use super::shell::Script;
 
@@ -26,6 +28,19 @@ pub fn note(imported: &mut ImportedPlan, unset: &[String], script: &Script) {
     if let Some(file) = unread.first() {
         imported.unread = Some((*file).to_owned());
         imported.distrust();
+    }
+}
+
+/// Says which variables of a command have another value where the run's surroundings set what nobody sets here.
+pub fn note_doubts(imported: &mut ImportedPlan, doubts: &[(String, String)]) {
+    let mut told: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (name, asked) in doubts {
+        told.entry(asked).or_default().insert(name);
+    }
+    for (asked, names) in told {
+        let names: Vec<String> = names.into_iter().map(|name| format!("${name}")).collect();
+        imported
+            .note(format!("${asked}, which the script does not set, decides {}: taken as not set", names.join(", ")));
     }
 }
 

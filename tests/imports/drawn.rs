@@ -140,6 +140,8 @@ fn the_draws_are_broad_and_mostly_right() {
         "eightysecond",
         "eightythird",
         "eightyfourth",
+        "eightyfifth",
+        "eightysixth",
         "scripts_first",
         "scripts_second",
     ];

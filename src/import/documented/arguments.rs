@@ -80,11 +80,12 @@ fn commands(name: &str, files: &dyn Files) -> Vec<(String, String)> {
                 let Some((script, arguments)) = shell::started_script(words) else { continue };
                 let is_it = name == script.trim_start_matches("./")
                     || name.ends_with(&format!("/{}", script.trim_start_matches("./")));
-                if !is_it || arguments.is_empty() || found.len() >= MOST_RUNS {
+                let asks = arguments.iter().any(|word| matches!(word.as_str(), "--help" | "-h"));
+                if !is_it || asks || arguments.is_empty() || found.len() >= MOST_RUNS {
                     continue;
                 }
                 let own = |word: &String| if word == script { name.to_owned() } else { word.clone() };
-                let words: Vec<String> = command.words.iter().map(own).map(|word| quoted(&word)).collect();
+                let words: Vec<String> = command.words.iter().map(own).map(|word| shell::quoted(&word)).collect();
                 found.push((format!("{path}:{line}"), words.join(" ")));
             }
         }
@@ -92,26 +93,9 @@ fn commands(name: &str, files: &dyn Files) -> Vec<(String, String)> {
     found
 }
 
-/// A word as a shell reads it back.
-fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+@%".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{are_asked_for, quoted};
-
-    #[test]
-    fn a_word_is_read_back_as_it_was() {
-        assert_eq!(quoted("--lr=1e-4"), "--lr=1e-4");
-        assert_eq!(quoted("--a 1 --b 'x'"), "'--a 1 --b '\\''x'\\'''");
-        assert_eq!(quoted(""), "''");
-    }
+    use super::are_asked_for;
 
     #[test]
     fn a_script_asks_for_arguments() {

@@ -36,6 +36,7 @@ pub fn started(
     let mut found =
         StartedCommands { trainings: Vec::new(), others: Vec::new(), further: Vec::new(), absent: Vec::new() };
     let commands = std::mem::take(&mut script.commands);
+    let mut unclear = Vec::new();
     found.absent = commands.iter().filter_map(|command| absent(&command.words)).collect();
     for command in starting(commands) {
         let shown: String = command.words.join(" ").chars().take(LONGEST_SHOWN).collect();
@@ -44,13 +45,24 @@ pub fn started(
         if imported.tool.is_empty() {
             if program.trains_by_its_name() {
                 found.further.push(shown.clone());
+            } else if program.python && !program.trains_nothing() && !is_a_check(&program) {
+                unclear.push(shown.clone());
             }
             found.others.push(shown);
         } else if found.trainings.iter().all(|(_, known)| known.json() != imported.json()) {
             found.trainings.push((shown, imported));
         }
     }
+    if let ([(_, training)], Some(first)) = (found.trainings.as_mut_slice(), unclear.first()) {
+        training.note(format!("also starts what is not recognised: {first}"));
+    }
     found
+}
+
+/// Whether a program that nobody knows tests, compares or turns something into another kind, by its name.
+fn is_a_check(program: &launch::Program) -> bool {
+    const NAMES: [&str; 8] = ["test", "check", "compare", "coverage", "dump", "hf2", "2hf", "plot"];
+    program.path.is_empty() || NAMES.iter().any(|part| program.name().to_lowercase().contains(part))
 }
 
 /// Files of jobs that a script hands to a scheduler: `kubectl apply -f job.yaml`, `sky launch task.yaml`.
@@ -107,7 +119,7 @@ fn of_started(
     around: &ProcessView,
     catalog: &Catalog,
 ) -> ImportedPlan {
-    let shell::ShellCommand { words: command, unset, begins_unset, folder } = command;
+    let shell::ShellCommand { words: command, unset, doubts, begins_unset, folder } = command;
     let written = ScriptFiles::written(around.files, name, (&script.files, &script.changed), &folder);
     let inner = ProcessView {
         command,
@@ -123,6 +135,7 @@ fn of_started(
     };
     let mut imported = of_command(&inner, catalog);
     unset::note(&mut imported, &unset, script);
+    unset::note_doubts(&mut imported, &doubts);
     let found: Vec<String> = written.elsewhere().into_iter().collect();
     for path in found.iter().take(MOST_ELSEWHERE) {
         imported.note(format!("{path}: found in this project, not where the script looks for it"));

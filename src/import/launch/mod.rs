@@ -1,6 +1,7 @@
 //! What stands around a training program on its command line: interpreters, wrappers and
 //! launchers, and how many processes they start.
 
+mod in_turn;
 pub mod open;
 mod submitted;
 mod world;
@@ -11,6 +12,7 @@ use super::settings::Settings;
 use super::shell;
 use wrappers::{options_of, options_of_torchrun};
 
+pub use in_turn::in_turn;
 pub use world::{LaunchEnvironment, World, of_environment, of_slurm};
 
 /// A command taken apart.
@@ -221,14 +223,12 @@ fn follow(words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
 /// Of a shell's commands the last that starts Python or a launcher (`torchrun … | tee log`) for anything that may
 /// train, else the last.
 fn last_that_trains(mut commands: Vec<Vec<String>>, depth: usize) -> Vec<String> {
-    let trains = |words: &Vec<String>| {
+    let starts = |words: &Vec<String>| {
         let mut launched = LaunchCommand::default();
         follow(words.clone(), &mut launched, depth + 1);
-        let tool = super::file::trains_by_itself(&launched.program);
-        let starts = launched.program.python || !launched.launchers.is_empty() || tool;
-        starts && !launched.program.trains_nothing()
+        in_turn::trains(&launched)
     };
-    let at = commands.iter().rposition(trains).or(commands.len().checked_sub(1));
+    let at = commands.iter().rposition(starts).or(commands.len().checked_sub(1));
     at.map(|at| commands.swap_remove(at)).unwrap_or_default()
 }
 

@@ -67,6 +67,10 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
             imported.note(format!("--{}: the batch is the one that it ends with", option.replace('_', "-")));
         }
     }
+    // It ends with --global-batch-size, which Megatron asks for beside it.
+    if settings.get("global_batch_size").is_some() {
+        settings.accept("rampup_batch_size");
+    }
     precision(imported, job);
     optimizer(imported, job);
     attention(imported, job);

@@ -20,6 +20,16 @@ const MEGATRON: &[SettingRow] = &[
         keys::distribution::expert_tensor_parallel,
         SettingKind::Whole,
     ),
+    (
+        &["policy.megatron_cfg.num_layers_in_first_pipeline_stage"],
+        keys::distribution::first_stage_layers,
+        SettingKind::Whole,
+    ),
+    (
+        &["policy.megatron_cfg.num_layers_in_last_pipeline_stage"],
+        keys::distribution::last_stage_layers,
+        SettingKind::Whole,
+    ),
     (&["policy.megatron_cfg.sequence_parallel"], keys::distribution::sequence_parallel, SettingKind::Flag),
     (
         &["policy.megatron_cfg.optimizer.use_distributed_optimizer"],
@@ -81,6 +91,7 @@ pub(super) fn set(imported: &mut ImportedPlan, settings: &Settings) {
         );
     }
     router(imported, settings);
+    logits(imported, settings);
     // What FSDP shards and what fp8 leaves out is told whether they are on or not.
     let sharded = ["use_megatron_fsdp", "use_custom_fsdp"]
         .iter()
@@ -168,6 +179,19 @@ fn precision_aware(imported: &mut ImportedPlan, settings: &Settings) {
     if let Some(main) = main {
         not_modelled(imported, &format!("{}: main gradients in {}", main.origin, main.value));
     }
+}
+
+/// The model's logits are raised to fp32 unless that is put off, and the log-probabilities beside them are in fp32 too
+/// (`nemo_rl/models/megatron/train.py`, `model_forward`; `nemo_rl/distributed/model_utils.py`, `DistributedLogprob`).
+fn logits(imported: &mut ImportedPlan, settings: &Settings) {
+    const DEFERRED: &str = "policy.megatron_cfg.defer_fp32_logits";
+    if !settings.is(DEFERRED) {
+        not_modelled(
+            imported,
+            "logits in fp32 beside their log-probabilities: defer_fp32_logits is off, 16 bits are counted",
+        );
+    }
+    settings.accept(DEFERRED);
 }
 
 /// A frozen router keeps a few parameters in a thousand from being trained, and a dense model has none

@@ -112,6 +112,8 @@ pub struct OwnLoop {
     given: Vec<(&'static str, Setting<u64>)>,
     /// The optimizer that it makes, by the Trainer's name for it.
     optimizer: Option<&'static str>,
+    /// Which kernel that one has is not followed.
+    kernel_is_open: bool,
     /// The optimizer that it hands DeepSpeed.
     client_optimizer: Option<ClientOptimizer>,
     /// It loads more models than one.
@@ -136,6 +138,7 @@ impl OwnLoop {
             text,
             given: Vec::new(),
             optimizer: None,
+            kernel_is_open: false,
             client_optimizer: None,
             loads_several: false,
             silent: Vec::new(),
@@ -224,6 +227,8 @@ impl OwnLoop {
         }
         let fused = |part: &str| is_fused(part, &reader, &self.text);
         self.optimizer = optimizer(&self.text, &reader, &fused);
+        let either = |part: &str| Some(fused(part).unwrap_or(true));
+        self.kernel_is_open = self.optimizer.is_none() && optimizer(&self.text, &reader, &either).is_some();
         put("optim", self.optimizer.map(Value::from), "its optimizer");
         put("max_length", truncated(&self.text, &reader), "max_length");
         let names = ["model_name_or_path", "model_name", "model_path", "base_model", "model_id", "model"];
@@ -279,6 +284,9 @@ impl OwnLoop {
         under_deepspeed(imported);
         self.takes_client_optimizer(imported);
         self.unfollowed(imported);
+        if self.kernel_is_open {
+            imported.drop(keys::training::optimizer);
+        }
         if self.optimizer.is_none() {
             imported
                 .miss(keys::training::optimizer, format!("{}: which optimizer it makes is not followed", self.path));

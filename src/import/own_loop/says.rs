@@ -59,8 +59,9 @@ pub fn calls(text: &str, name: &str) -> Vec<Vec<String>> {
 }
 
 /// The optimizer that a script makes, by a name that the tables know; none where it makes none, or several of which the
-/// reader does not rule out all but one. `fused` says whether one of its arguments asks for the fused kernel.
-pub fn optimizer(text: &str, reader: &ScriptReader, fused: &dyn Fn(&str) -> bool) -> Option<&'static str> {
+/// reader does not rule out all but one, or where its kernel is open. `fused` says of one of its arguments whether it asks for
+/// the fused kernel; none of `fused=` with a value that is not followed.
+pub fn optimizer(text: &str, reader: &ScriptReader, fused: &dyn Fn(&str) -> Option<bool>) -> Option<&'static str> {
     const MADE: [(&str, &str); 13] = [
         ("AdamW", "adamw"),
         // pytorch_pretrained_bert/optimization.py: a loop over the weights, as AdamW's of transformers.
@@ -88,7 +89,14 @@ pub fn optimizer(text: &str, reader: &ScriptReader, fused: &dyn Fn(&str) -> bool
     let [(class, word)] = made.as_slice() else { return None };
     Some(match *class {
         "AdamW" if is_of_transformers(text, class) && !runs(text, "optim.AdamW(") => "adamw_hf",
-        "AdamW" if calls(text, class).iter().flatten().any(|part| fused(part)) => "adamw_torch_fused",
+        "AdamW" => {
+            let asks: Vec<Option<bool>> = calls(text, class).iter().flatten().map(|part| fused(part)).collect();
+            match (asks.contains(&Some(true)), asks.contains(&None)) {
+                (true, _) => "adamw_torch_fused",
+                (false, true) => return None,
+                (false, false) => word,
+            }
+        }
         _ => word,
     })
 }
@@ -118,9 +126,15 @@ fn is_of_transformers(text: &str, class: &str) -> bool {
 }
 
 /// Whether an argument of an optimizer asks for its fused kernel: `fused=True`, `fused=args.fused_optimizer`.
-pub fn is_fused(part: &str, reader: &ScriptReader, text: &str) -> bool {
+/// None of a value that is not followed.
+pub fn is_fused(part: &str, reader: &ScriptReader, text: &str) -> Option<bool> {
     let value = part.trim().strip_prefix("fused").and_then(|rest| rest.trim_start().strip_prefix('='));
-    value.and_then(|value| reader.expression(value.trim())) == Some(Value::Bool(true)) && !is_set_off(part, text)
+    let Some(value) = value.filter(|_| !is_set_off(part, text)) else { return Some(false) };
+    match reader.expression(value.trim()) {
+        Some(Value::Bool(on)) => Some(on),
+        Some(Value::Null) => Some(false),
+        _ => None,
+    }
 }
 
 /// Whether a call of the script's own gives an argument another value than its default: `Config(fused_optimizer=False)`.

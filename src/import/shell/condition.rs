@@ -1,6 +1,10 @@
 //! Conditions and loops of a script: which branch of them is read, and what is known behind them.
 
+use std::collections::BTreeSet;
+
 use super::Script;
+use super::case::OpenCase;
+use super::conjunction::asked;
 use super::fork::{Fork, without_arguments};
 use crate::settings::UNKNOWN;
 
@@ -13,10 +17,9 @@ const MOST_WORDS: usize = 4_000;
 /// A condition that is open.
 #[derive(Debug, Clone, Default)]
 struct OpenCondition {
-    /// Of a `case`: the word that is compared, and patterns of `a | b)` that were read already.
-    case: Option<(String, Vec<String>)>,
-    /// Of a `case`: what is compared is what the script itself sets, whole.
-    is_own: bool,
+    case: Option<OpenCase>,
+    /// Variables that it asks for and that nobody sets.
+    asks: BTreeSet<String>,
     /// The present branch is skipped whatever the surroundings of the script hold.
     surely_skipped: bool,
     /// An earlier branch is taken whatever they hold.
@@ -79,10 +82,7 @@ impl Branches {
             match word {
                 "if" => {
                     let runs = self.follows();
-                    self.open(runs.then(|| script.holds(after, known)).flatten(), after, script);
-                    if let Some(OpenCondition { fork: Some(fork), .. }) = self.open.last_mut() {
-                        fork.without_arguments = without_arguments(after, &script.arguments);
-                    }
+                    self.open_if(after, script, known);
                     return asked(after).filter(|_| runs).map(str::to_owned);
                 }
                 "while" | "until" | "for" | "select" => {
@@ -101,7 +101,7 @@ impl Branches {
                     return None;
                 }
                 "elif" | "else" => {
-                    self.next_branch(word == "else", after, script, known);
+                    self.next_part(word == "else", after, script, known);
                     // `else B=2; fi` in one line.
                     if word == "elif" || after.is_empty() {
                         return None;
@@ -189,24 +189,8 @@ impl Branches {
         }
     }
 
-    /// Opens a `case`; what is left is what stands behind its `in`.
-    fn open_case<'a>(
-        &mut self,
-        header: &'a str,
-        script: &mut Script,
-        known: &dyn Fn(&str) -> Option<String>,
-    ) -> &'a str {
-        let (compared, first) = header.split_once(" in").unwrap_or((header, ""));
-        let compared = script.words(compared, known).join(" ");
-        let unknown = compared == UNKNOWN && self.follows();
-        let fork = if unknown { self.fork(script) } else { None };
-        let is_own = self.follows() && script.decides_itself(header);
-        self.open.push(OpenCondition { case: Some((compared, Vec::new())), is_own, fork, ..OpenCondition::default() });
-        first.trim()
-    }
-
     /// Whether what stands here is read.
-    fn follows(&self) -> bool {
+    pub(super) fn follows(&self) -> bool {
         self.open.iter().all(|open| open.reading)
     }
 
@@ -217,10 +201,33 @@ impl Branches {
         skipped.then(|| self.open.iter().any(|open| !open.reading && open.surely_skipped))
     }
 
-    fn fork(&mut self, script: &Script) -> Option<Fork> {
+    /// `elif CONDITION` and `else`.
+    fn next_part(&mut self, last: bool, condition: &str, script: &mut Script, known: &dyn Fn(&str) -> Option<String>) {
+        let holds = if last { Some(true) } else { script.holds(condition, known) };
+        let decided = last || script.decides_itself(condition);
+        let asks = if last { BTreeSet::new() } else { script.asked_unset(condition, known) };
+        if let Some(open) = self.open.last_mut().filter(|open| !open.taken) {
+            open.asks.extend(asks);
+        }
+        self.next_branch(holds, decided, script);
+    }
+
+    pub(super) fn fork(&mut self, script: &Script) -> Option<Fork> {
         self.forks += 1;
         let words: usize = script.variables.values().map(Vec::len).sum();
         (self.forks <= MOST_FORKS && words <= MOST_WORDS).then(|| Fork::before(script))
+    }
+
+    fn open_if(&mut self, condition: &str, script: &mut Script, known: &dyn Fn(&str) -> Option<String>) {
+        let runs = self.follows();
+        self.open(runs.then(|| script.holds(condition, known)).flatten(), condition, script);
+        let Some(open) = self.open.last_mut() else { return };
+        if let Some(fork) = &mut open.fork {
+            fork.without_arguments = without_arguments(condition, &script.arguments);
+        }
+        if runs {
+            open.asks = script.asked_unset(condition, known);
+        }
     }
 
     fn open(&mut self, holds: Option<bool>, condition: &str, script: &Script) {
@@ -237,23 +244,21 @@ impl Branches {
         });
     }
 
-    fn next_branch(
-        &mut self,
-        last: bool,
-        condition: &str,
-        script: &mut Script,
-        known: &dyn Fn(&str) -> Option<String>,
-    ) {
+    /// Goes on with the next branch of the innermost condition; `decided`: every run answers it alike.
+    pub(super) fn next_branch(&mut self, holds: Option<bool>, decided: bool, script: &mut Script) {
         let Some((open, around)) = self.open.split_last_mut() else { return };
         // The next branch begins with what was known before the first.
         if let Some(fork) = &mut open.fork {
             fork.end_branch(open.reading, script);
         }
-        let holds = if last { Some(true) } else { script.holds(condition, known) };
         let followed = around.iter().all(|open| open.reading);
-        let surely = holds.filter(|_| followed && (last || script.decides_itself(condition)));
+        let begins_fork = holds.is_none() && followed && open.fork.is_none() && !open.taken;
+        let surely = holds.filter(|_| followed && decided);
         open.surely_skipped = open.surely_taken || surely == Some(false);
         open.surely_taken |= surely == Some(true);
+        let fresh = if begins_fork { self.fork(script) } else { None };
+        let Some(open) = self.open.last_mut() else { return };
+        open.fork = open.fork.take().or(fresh);
         match &mut open.fork {
             Some(fork) => {
                 open.reading = !open.taken && holds != Some(false);
@@ -267,107 +272,17 @@ impl Branches {
         }
     }
 
-    /// Behind the pattern of a `case` that a statement begins with, if it does; none where it is no more than
-    /// a part of one. The branch is read where the pattern is the word, or `*`.
-    fn behind_pattern<'a>(
-        &mut self,
-        statement: &'a str,
-        script: &mut Script,
-        known: &dyn Fn(&str) -> Option<String>,
-    ) -> Option<&'a str> {
-        let Some(open) = self.open.last_mut() else { return Some(statement) };
-        let OpenCondition { case: Some((word, patterns)), taken, reading, fork, is_own, surely_skipped, .. } = open
-        else {
-            return Some(statement);
-        };
-        let end = statement.find([')', '(', ' ', '=']).unwrap_or(statement.len());
-        let pattern = &statement[..end];
-        match statement[end..].trim_start().strip_prefix(')') {
-            Some(behind) => {
-                patterns.push(pattern.to_owned());
-                if let Some(fork) = fork {
-                    fork.end_branch(*reading, script);
-                    *reading = true;
-                    fork.complete |= patterns.iter().any(|one| one == "*");
-                } else {
-                    let is = |one: &String| {
-                        let plain = script.words(one, known).join(" ");
-                        one == "*" || plain == *word
-                    };
-                    *reading = !*taken && patterns.iter().any(is);
-                    *taken |= *reading;
-                    *is_own &= patterns.iter().all(|one| one == "*" || script.decides_itself(one));
-                    *surely_skipped = *is_own && !*reading;
-                }
-                patterns.clear();
-                Some(behind.trim())
-            }
-            // `"a" | "b")` comes in pieces, as every pipe does.
-            None if statement[end..].trim().is_empty() && !pattern.is_empty() && pattern != "esac" => {
-                patterns.push(pattern.to_owned());
-                None
-            }
-            None => Some(statement),
-        }
+    /// Variables that nobody sets and that decide what is read here.
+    pub fn asks(&self) -> BTreeSet<String> {
+        self.open.iter().flat_map(|open| open.asks.iter().cloned()).collect()
     }
-}
 
-/// The parts of a condition between `&&` and `||` outside of quotes and of `[[ … ]]`, each with the sign before it.
-fn parts(condition: &str) -> Vec<(&str, &str)> {
-    let mut found = Vec::new();
-    let (mut quote, mut depth, mut start, mut sign) = (None, 0_usize, 0, "");
-    for (at, letter) in condition.char_indices() {
-        let rest = condition.get(at..).unwrap_or("");
-        match (quote, letter) {
-            (None, '"' | '\'') => quote = Some(letter),
-            (Some(open), _) if open == letter => quote = None,
-            (None, '[') if rest.starts_with("[[ ") => depth += 1,
-            (None, ']') if rest.starts_with("]]") => depth = depth.saturating_sub(1),
-            (None, '&' | '|') if depth == 0 && at >= start => {
-                let Some(two) = ["&&", "||"].into_iter().find(|two| rest.starts_with(two)) else { continue };
-                found.push((sign, condition.get(start..at).unwrap_or("").trim()));
-                (start, sign) = (at + two.len(), two);
-            }
-            _ => {}
-        }
+    /// Before the next pattern of a `case`.
+    pub(super) fn innermost_case(&mut self) -> Option<&mut OpenCase> {
+        self.open.last_mut()?.case.as_mut()
     }
-    found.push((sign, condition.get(start..).unwrap_or("").trim()));
-    found
-}
 
-/// Whether a condition of several parts holds, as a shell joins them: from the left, both signs alike. Within `[[ … ]]`
-/// only parts of one sign are followed.
-pub fn joined(condition: &str, holds: &dyn Fn(&str) -> Option<bool>) -> Option<bool> {
-    let join = |left: Option<bool>, sign: &str, right: Option<bool>| match (sign, left, right) {
-        ("&&", Some(false), _) | ("&&", _, Some(false)) => Some(false),
-        ("||", Some(true), _) | ("||", _, Some(true)) => Some(true),
-        (_, Some(_), Some(right)) => Some(right),
-        _ => None,
-    };
-    let all = parts(condition.trim());
-    if all.len() > 1 {
-        let (_, first) = all.first()?;
-        return all
-            .iter()
-            .skip(1)
-            .fold(joined(first, holds), |left, (sign, part)| join(left, sign, joined(part, holds)));
+    pub(super) fn begin_case(&mut self, case: OpenCase, asks: BTreeSet<String>) {
+        self.open.push(OpenCondition { case: Some(case), asks, ..OpenCondition::default() });
     }
-    let inner = condition.trim().strip_prefix("[[ ").and_then(|rest| rest.strip_suffix("]]"));
-    let within = inner.map(parts).filter(|parts| parts.len() > 1);
-    let Some(within) = within else { return holds(condition) };
-    let mut signs = within.iter().skip(1).map(|(sign, _)| *sign);
-    let only = signs.next()?;
-    if signs.any(|sign| sign != only) {
-        return None;
-    }
-    let one = |part: &str| holds(&format!("[[ {part} ]]"));
-    let (_, first) = within.first()?;
-    within.iter().skip(1).fold(one(first), |left, (sign, part)| join(left, sign, one(part)))
-}
-
-/// The command whose success is asked for: of `if torchrun train.py; then` and `if ! torchrun train.py; then` it runs.
-fn asked(condition: &str) -> Option<&str> {
-    const TESTS: [&str; 6] = ["[", "(", "{", "test ", "true", "false"];
-    let command = condition.strip_prefix("! ").unwrap_or(condition).trim();
-    (!command.is_empty() && !TESTS.iter().any(|start| command.starts_with(start))).then_some(command)
 }

@@ -90,7 +90,7 @@ impl Script {
             && !matches!(index, "@" | "*")
         {
             let element = self.element(name, &self.put_in(index.trim_matches(['"', '\'']), known), known);
-            return cut(&element, behind);
+            return self.value_after(&element, behind, known);
         }
         let argument = name.starts_with(|letter: char| letter.is_ascii_digit());
         let value = if argument { known(name) } else { self.variable(name, known) };
@@ -110,7 +110,7 @@ impl Script {
         if rest.starts_with(":?") || rest.starts_with('?') {
             return value.unwrap_or_else(without);
         }
-        cut(&value.unwrap_or_else(without), rest)
+        self.value_after(&value.unwrap_or_else(without), rest, known)
     }
 
     /// `${@}`, `${@:2}`, where nobody gives the script any: nothing; `${!name}` is unknown.
@@ -178,51 +178,6 @@ impl Script {
         }
         value
     }
-}
-
-/// A value with what a sign behind its name takes off: `##*/`, `%.yaml`, `/old/new`, `^^`.
-fn cut(value: &str, sign: &str) -> String {
-    if sign.is_empty() || sign == "[@]" || sign == "[*]" {
-        return value.to_owned();
-    }
-    if value == UNKNOWN || value.contains(UNSET) {
-        return UNKNOWN.to_owned();
-    }
-    let cut = if let Some(pattern) = sign.strip_prefix("##") {
-        pattern.strip_prefix('*').and_then(|end| value.rfind(end).map(|at| &value[at + end.len()..]))
-    } else if let Some(pattern) = sign.strip_prefix('#') {
-        match pattern.strip_prefix('*') {
-            Some(end) => value.find(end).map(|at| &value[at + end.len()..]),
-            None => value.strip_prefix(pattern),
-        }
-    } else if let Some(pattern) = sign.strip_prefix("%%") {
-        pattern.strip_suffix('*').and_then(|start| value.find(start).map(|at| &value[..at]))
-    } else if let Some(pattern) = sign.strip_prefix('%') {
-        match pattern.strip_suffix('*') {
-            Some(start) => value.rfind(start).map(|at| &value[..at]),
-            None => value.strip_suffix(pattern),
-        }
-    } else if sign == ",," {
-        return value.to_lowercase();
-    } else if sign == "^^" {
-        return value.to_uppercase();
-    } else if let Some((old, new)) =
-        sign.strip_prefix('/').filter(|rest| !rest.starts_with('/')).and_then(|rest| rest.split_once('/'))
-    {
-        return if old.contains(['*', '?', '[', '$', '#', '%']) {
-            UNKNOWN.to_owned()
-        } else {
-            value.replacen(old, new, 1)
-        };
-    } else if let Some((old, new)) = sign.strip_prefix("//").and_then(|rest| rest.split_once('/')) {
-        return if old.contains(['*', '?', '[']) { UNKNOWN.to_owned() } else { value.replace(old, new) };
-    } else {
-        return UNKNOWN.to_owned();
-    };
-    // A pattern with more signs of its own is not followed; one that does not match takes nothing off.
-    let signs = sign.trim_start_matches(['#', '%']);
-    let plain = signs.trim_start_matches('*').trim_end_matches('*');
-    if plain.contains(['*', '?', '[', '$']) { UNKNOWN.to_owned() } else { cut.unwrap_or(value).to_owned() }
 }
 
 /// A variable that nobody has set: marked as such, but for what a cluster sets before the script begins.

@@ -1,18 +1,24 @@
 //! A shell script read, never run: its assignments, arrays and arithmetic, and from them the
 //! training command that it would start.
 
+mod and_or;
+mod case;
 mod child;
 mod comparison;
 mod condition;
+mod conjunction;
+mod doubts;
 mod edited;
 mod expansion;
 mod fork;
 mod joined;
 mod loops;
 mod output;
+mod pattern;
 mod pipes;
 mod skipped;
 mod statements;
+mod substitution;
 mod words;
 mod written;
 
@@ -22,10 +28,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::settings::UNKNOWN;
 use child::positional;
 pub use child::started as started_script;
-use comparison::holds;
-use condition::Branches;
+use comparison::{holds, holds_marked};
+use doubts::Doubts;
 use expansion::closing;
-use statements::statements;
+pub use words::quoted;
 use words::stands_alone;
 
 /// More words than this make no command.
@@ -58,6 +64,10 @@ pub struct Script {
     folder: String,
     /// Variables that hold options, and that branches which are not taken set; whether no run takes one of these.
     skipped: BTreeMap<String, bool>,
+    /// Variables that have another value where their surroundings set others, which nobody sets here.
+    pub doubts: Doubts,
+    /// Variables that nobody sets and that decide whether the present statement is read.
+    asking: BTreeSet<String>,
     /// It has run commands that may set variables of any name.
     may_set_any: bool,
     /// Variables that nobody has set, of the present command.
@@ -85,6 +95,8 @@ pub struct ShellCommand {
     pub words: Vec<String>,
     /// Variables that stand in it as words of their own and that nobody has set: nothing stands for them.
     pub unset: Vec<String>,
+    /// Variables in it whose value another variable decides, which nobody sets: taken as not set. Both names.
+    pub doubts: Vec<(String, String)>,
     /// One of those stands in front, where a launcher may be.
     pub begins_unset: bool,
     /// Where the script has gone before.
@@ -147,40 +159,12 @@ impl Script {
     fn holds(&self, condition: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<bool> {
         let one = |part: &str| match part.trim().strip_prefix("((").and_then(|part| part.strip_suffix("))")) {
             Some(comparison) => self.compares(comparison, known),
+            None if part.trim_start().trim_start_matches("! ").starts_with("[[") => {
+                holds_marked(&self.marked_words(part, known))
+            }
             None => holds(&self.raw_words(part, known)),
         };
-        condition::joined(condition, &one)
-    }
-
-    /// Follows a script, or a part of it.
-    fn run(&mut self, text: &str, around: &Surroundings, depth: usize) {
-        let mut branches = Branches::default();
-        let statements = statements(text);
-        let mut at = 0;
-        while let Some(statement) = statements.get(at) {
-            at += 1;
-            self.turns += 1;
-            if self.count > MAX_WORDS || self.spent.get() > MAX_SPENT || self.turns > MAX_TURNS {
-                return;
-            }
-            self.counts = loops::only_assigns(&statement.text, statements.get(at..).unwrap_or_default());
-            if let Some(followed) = branches.taken(&statement.text, at, self, around.variable) {
-                let before = self.commands.len();
-                // `name()` with its braces on the next line.
-                let header = followed.ends_with("()") || followed.starts_with("function ") && !followed.contains('{');
-                match statements.get(at).filter(|body| header && body.text.trim_start().starts_with('{')) {
-                    Some(body) => {
-                        at += 1;
-                        self.statement(&format!("{followed} {}", body.text.trim()), around, depth);
-                    }
-                    None => self.statement(&followed, around, depth),
-                }
-                self.written(before, statement, around);
-            } else if let Some(surely) = branches.skipped() {
-                self.skip(&statement.text, surely);
-            }
-            at = branches.back.take().unwrap_or(at);
-        }
+        conjunction::joined(condition, &one)
     }
 
     fn statement(&mut self, statement: &str, around: &Surroundings, depth: usize) {
@@ -210,6 +194,7 @@ impl Script {
             && let Some(list) = value.strip_prefix('(').and_then(|value| value.trim_end().strip_suffix(')'))
         {
             let words = self.words(list, known);
+            self.take_doubts(rest, name, added);
             self.assign(name, added, words);
             return;
         }
@@ -219,7 +204,7 @@ impl Script {
         self.unset.take();
         let mut words = self.words(rest, known);
         let all = self.unset.take();
-        let mut unset: Vec<String> = all.iter().filter(|name| crate::unset::matters(rest, name)).cloned().collect();
+        let unset: Vec<String> = all.iter().filter(|name| crate::unset::matters(rest, name)).cloned().collect();
         let leading = words.iter().take_while(|word| assignment(word).is_some()).count();
         let command = words.split_off(leading);
         self.set_unseen(statement, &command);
@@ -227,6 +212,7 @@ impl Script {
             self.left_out.extend(all.into_iter().filter(|name| stands_alone(rest, name)));
             for word in &words {
                 if let Some((name, added, value)) = assignment(word) {
+                    self.take_doubts(rest, name, added);
                     self.assign(name, added, vec![value.to_owned()]);
                     if statement.starts_with("export ") && value != UNKNOWN && !value.is_empty() {
                         self.exported.insert(name.to_owned(), value.to_owned());
@@ -235,14 +221,20 @@ impl Script {
             }
         }
         if !self.start(&words, &command, around, depth) && !self.follow(&command, around, depth) {
-            let command = self.handed_on(command);
-            // Variables in front of a command are the command's alone, and it is looked at with them.
-            let words: Vec<String> = words.into_iter().chain(command).collect();
-            self.count += words.len();
-            unset.extend(self.left_out.iter().cloned());
-            let folder = self.folder.clone();
-            self.commands.push(ShellCommand { words, unset, begins_unset, folder });
+            self.note_command(words, command, (unset, begins_unset), rest);
         }
+    }
+
+    /// Keeps a command, with the variables in front of it, which are its alone, and with what is not known of its words.
+    fn note_command(&mut self, leading: Vec<String>, command: Vec<String>, unset: (Vec<String>, bool), text: &str) {
+        let (mut unset, begins_unset) = unset;
+        let command = self.handed_on(command);
+        let words: Vec<String> = leading.into_iter().chain(command).collect();
+        self.count += words.len();
+        unset.extend(self.left_out.iter().cloned());
+        let folder = self.folder.clone();
+        let doubts = self.doubts_of(text, &unset);
+        self.commands.push(ShellCommand { words, unset, doubts, begins_unset, folder });
     }
 
     /// Follows a command that is a function, `source` or `eval`, or nothing; whether it was one.

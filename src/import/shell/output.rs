@@ -79,6 +79,9 @@ impl Script {
             "pwd" => return Some(".".to_owned()),
             "echo" => return Some(said(rest)),
             "seq" => return counted(rest),
+            // Where a program lies that is there: it is called by that path.
+            "which" => return rest.first().cloned(),
+            "command" if rest.first().is_some_and(|word| word == "-v") => return rest.get(1).cloned(),
             _ => {}
         }
         let path = rest.iter().find(|word| !word.starts_with('-'))?.trim_end_matches('/').to_owned();

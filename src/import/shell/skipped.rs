@@ -6,9 +6,9 @@ use crate::unset::sets_up_the_shell;
 
 impl Script {
     /// Whether what a condition asks is what the script itself sets, so that every run answers it alike: no variable in it
-    /// comes from outside or is set nowhere. Patterns are not followed.
+    /// comes from outside or is set nowhere.
     pub(super) fn decides_itself(&self, condition: &str) -> bool {
-        if condition.contains(['*', '?', '`']) || condition.contains("${!") {
+        if condition.contains('`') || ["${!", "$?", "$*", "$@"].iter().any(|sign| condition.contains(sign)) {
             return false;
         }
         let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
@@ -35,6 +35,7 @@ impl Script {
             let mut words = value.split_whitespace().map(|word| word.trim_start_matches(['(', '"', '\'']));
             let is_option = words.any(|word| word.starts_with('-'));
             *self.skipped.entry(name.to_owned()).or_insert(true) &= surely && is_option;
+            self.doubt(name);
         }
     }
 

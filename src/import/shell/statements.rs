@@ -1,10 +1,27 @@
 //! A script cut into its statements.
 
+/// What ends a branch of a `case`: a statement of its own.
+pub const CASE_END: &str = ";;";
+
+/// What a statement has to do with the one before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Link {
+    /// It comes after it.
+    #[default]
+    After,
+    /// `&&`: it runs where that one has succeeded.
+    IfSucceeded,
+    /// `||`: it runs where that one has failed.
+    IfFailed,
+}
+
 /// A statement, and the text that follows it up to a word of its own (`<<EOF`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statement {
     /// The statement.
     pub text: String,
+    /// When it runs.
+    pub link: Link,
     /// The text, and whether variables in it are put in.
     pub document: Option<(String, bool)>,
 }
@@ -91,6 +108,14 @@ fn asks(statement: &str) -> bool {
     ["if ", "elif ", "while ", "until "].iter().any(|word| statement.trim_start().starts_with(word))
 }
 
+/// Whether a `[[` is open at the end of a statement so far.
+fn is_in_test(statement: &str) -> bool {
+    let begins =
+        |at: &usize| statement.get(..*at).is_some_and(|before| before.is_empty() || before.ends_with([' ', '\n']));
+    let open = statement.match_indices("[[ ").map(|(at, _)| at).filter(begins).last();
+    open.is_some_and(|at| !statement.get(at..).unwrap_or_default().contains("]]"))
+}
+
 /// The statements of a script: split at line ends, `;`, `&&`, `||`, `|` and `&` outside of quotes
 /// and brackets; comments left out.
 pub fn statements(text: &str) -> Vec<Statement> {
@@ -103,6 +128,7 @@ pub fn statements(text: &str) -> Vec<Statement> {
     let mut line_start = 0_usize;
     let mut letters = text.chars().peekable();
     let mut at = 0_usize;
+    let mut link = Link::After;
     while let Some(letter) = letters.next() {
         at += letter.len_utf8();
         match (quote, letter) {
@@ -127,13 +153,16 @@ pub fn statements(text: &str) -> Vec<Statement> {
                     one.push(letter);
                     continue;
                 }
-                // The conditions of an `if` stay together: `if [ A ] || [ B ]; then`.
-                if asks(&one) && matches!(letter, '&' | '|') && letters.next_if_eq(&letter).is_some() {
+                // The conditions of an `if` stay together: `if [ A ] || [ B ]; then`; so does a test of several parts.
+                let stays = matches!(letter, '&' | '|') && (asks(&one) || is_in_test(&one));
+                if stays && letters.next_if_eq(&letter).is_some() {
                     at += letter.len_utf8();
                     one.extend([letter, letter]);
                     continue;
                 }
-                all.push(Statement { text: std::mem::take(&mut one), document: None });
+                let doubled = letter != '\n' && letters.next_if_eq(&letter).is_some();
+                at += usize::from(doubled);
+                link = split(&mut all, &mut one, link, if doubled { letter } else { '\n' });
                 if letter == '\n' {
                     let used =
                         take_document(all.get_mut(line_start..).unwrap_or_default(), text.get(at..).unwrap_or(""));
@@ -164,6 +193,25 @@ pub fn statements(text: &str) -> Vec<Statement> {
         }
         one.push(letter);
     }
-    all.push(Statement { text: one, document: None });
+    all.push(Statement { text: one, link, document: None });
     all
+}
+
+/// Ends a statement, at a sign that stands twice or at another end; what the next one has to do with it.
+fn split(all: &mut Vec<Statement>, one: &mut String, link: Link, doubled: char) -> Link {
+    // `A &&` goes on in the next line.
+    if doubled == '\n' && link != Link::After && one.trim().is_empty() {
+        one.clear();
+        return link;
+    }
+    all.push(Statement { text: std::mem::take(one), link, document: None });
+    match doubled {
+        '&' => Link::IfSucceeded,
+        '|' => Link::IfFailed,
+        ';' => {
+            all.push(Statement { text: CASE_END.to_owned(), ..Statement::default() });
+            Link::After
+        }
+        _ => Link::After,
+    }
 }

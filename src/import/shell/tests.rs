@@ -106,7 +106,7 @@ fn functions_loops_tables_and_sourced_scripts_are_followed() {
     assert_eq!(all(text), ["python x.py 5120 b c 3 ?"]);
     // What stands behind a name.
     let text = "A=meta/Llama-2-7b\nB=\npython x.py ${A##*/} ${A%%/*} ${A/Llama/X} ${A:+set} ${B:+set} ${C:-${D:-${A#*-}}} ${A:0:3} ${!A} $[1+1]";
-    assert_eq!(all(text), ["python x.py Llama-2-7b meta meta/X-2-7b set 2-7b ? ? 2"]);
+    assert_eq!(all(text), ["python x.py Llama-2-7b meta meta/X-2-7b set 2-7b met ? 2"]);
     // Sourced, evaluated, grouped.
     let text = "source env.sh\nCMD=\"torchrun x.py --b $BATCH\"\neval \"$CMD\"\n( cd y; python z.py ) > log\n{ python w.py --a; } | tee log";
     assert_eq!(all(text), ["torchrun x.py --b 4", "python z.py", "python w.py --a", "tee log"]);
@@ -169,16 +169,14 @@ fn a_variable_of_a_branch_that_the_environment_decides_is_named() {
     let branch = "then\nEXTRA=\"--gradient_checkpointing true\"\nfi\n";
     let command = "torchrun x.py --lr 1 $EXTRA\n";
     let open = [
-        // Set nowhere, known from the environment, in arithmetic, in one part of two, by a pattern.
+        // Set nowhere, known from the environment, in arithmetic, in one part of two.
         format!("if [ \"$CKPT\" = 1 ]; {branch}{command}"),
         format!("if [ \"$USE_Z3\" = 1 ]; {branch}{command}"),
         format!("if (( USE_Z3 > 1 )); {branch}{command}"),
         format!("A=1\nB=2\nif [ $A = 2 ] || [ -n \"$CKPT\" ]; {branch}{command}"),
-        format!("SIZE=7B\nif [[ $SIZE == 7* ]]; {branch}{command}"),
         // The first branch hides the other.
         format!("if [ -z \"$CKPT\" ]; then\nA=1\nelse\nEXTRA=\"--a 1\"\nfi\n{command}"),
         format!("case \"$CKPT\" in\n1)\nEXTRA=\"--a 1\"\n;;\nesac\n{command}"),
-        format!("SIZE=7B\ncase $SIZE in\n7*)\nEXTRA=\"--a 1\"\n;;\nesac\n{command}"),
         // Another branch that the script itself rules out does not settle it.
         format!("A=1\nif [ $A = 2 ]; {branch}if [ \"$CKPT\" = 1 ]; {branch}{command}"),
         // What may set it before it is used.
@@ -273,4 +271,95 @@ fn a_command_whose_success_is_asked_for_runs() {
     assert_eq!(words("if ! torchrun a.py; then exit 1; fi\n"), ["torchrun a.py"]);
     assert_eq!(words("until python a.py; do sleep 5; done\n"), ["python a.py", "sleep 5"]);
     assert_eq!(words("A=1\nif [ $A = 2 ]; then\n  if python a.py; then echo x; fi\nfi\n"), Vec::<String>::new());
+}
+
+/// What bash 5 prints of the same scripts.
+#[test]
+fn branches_are_chosen_by_patterns() {
+    for (script, words) in [
+        ("S=7B-chat\ncase $S in 7*) A=1;; 13*|70*) A=2 ;; *) A=3;; esac\necho $A", "1"),
+        ("S=70B\ncase $S in 7[bB]*) A=1;; 13*|70*) A=2 ;; *) A=3;; esac\necho $A", "2"),
+        ("S=ab\ncase $S in \"a*\") A=1;; (a?) A=2 ;; esac\necho $A", "2"),
+        ("S=--lr=2\ncase $S in --lr=*) A=${S#*=};; *) A=3;; esac\necho $A", "2"),
+        ("S='a b'\ncase \"$S\" in\n  \"a b\" | c )\n A=1\n ;;\n *)\n A=3\n ;;\nesac\necho $A", "1"),
+        ("X=7b; A=0\nif [[ $X == 7* ]]; then A=1; fi\necho $A", "1"),
+        ("X=7b; A=0\nif [[ $X == \"7*\" ]]; then A=1; fi\necho $A", "0"),
+        ("X=7b; A=0\nif [ $X = 7* ]; then A=1; fi\necho $A", "0"),
+        ("X=full; A=0\nif [[ $X != *lora* && -n $X ]]; then A=1; fi\necho $A", "1"),
+        ("X=q-lora; P='*lora*'; A=0; B=0\n[[ $X == $P ]] && A=1\n[[ $X == \"$P\" ]] && B=1\necho $A $B", "1 0"),
+        ("X=llama-7b; A=0\nif [[ $X =~ ^llama ]]; then A=1; fi\necho $A", "1"),
+        ("X=; A=0\nif [[ $X == '' ]]; then A=1; fi\nif ! [[ $X ]]; then A=${A}1; fi\necho $A", "11"),
+        ("X=1; A=0\nif [ $X = 2 ]; then A=1; elif [[ $X == [12] ]]; then A=2; else A=3; fi\necho $A", "2"),
+    ] {
+        assert_eq!(last(script).get(1..).unwrap_or_default().join(" "), words, "{script}");
+    }
+}
+
+#[test]
+fn lists_of_statements_go_on_as_each_succeeds() {
+    for (script, words) in [
+        ("M=full; E=a\n[ $M = lora ] && E=b\necho $E", "a"),
+        ("M=lora; E=a\n[ $M = lora ] && E=b\necho $E", "b"),
+        ("M=full\n[[ $M == lora ]] && E=1 || E=2\necho $E", "2"),
+        ("M=lora\n[[ $M == lora ]] && { E=1; F=3; } || E=2\necho $E $F", "1 3"),
+        ("M=full\n[[ $M == lora ]] ||\n  E=4\necho $E", "4"),
+        ("E=1\ncd /tmp || E=2\necho $E", "1"),
+        ("M=lora; E=1\n[[ $M == l* && $M != *x ]] && E=2\n[[ $M == q* || -z $M ]] && E=3\necho $E", "2"),
+        // Only the run could tell.
+        ("E=1\n[ -f x ] && E=2\necho $E", "?"),
+        ("E=1\ngrep -q a b || E=2\necho $E", "?"),
+        ("E=1\n[ -f x ] && F=2\necho $E", "1"),
+        // The branch that is open goes on behind it.
+        ("E=1\nif [ -f x ]; then [ -d y ] || exit 1\nE=2; fi\necho $E", "?"),
+        ("X=1\nif [ $X = 2 ]; then E=1; elif [ -f x ]; then E=2; else E=3; fi\necho $E", "?"),
+    ] {
+        assert_eq!(last(script).get(1..).unwrap_or_default().join(" "), words, "{script}");
+    }
+}
+
+/// What bash 5 prints of the same scripts.
+#[test]
+fn values_are_cut_by_patterns() {
+    for (script, words) in [
+        (
+            "X=a/b/c.tar.gz; echo ${X##*/} ${X%/*} ${X%%.*} ${X#*.} ${X%.gz} ${X#b}",
+            "c.tar.gz a/b a/b/c tar.gz a/b/c.tar a/b/c.tar.gz",
+        ),
+        ("X=llama-3-8b; echo ${X%%-[0-9]*} ${X##*-} ${X#?????} ${X%\"-8b\"}", "llama 8b -3-8b llama-3"),
+        (
+            "X=a/b/c; echo ${X//\\//_} ${X/b*/x} ${X//[ac]/z} ${X/#a/q} ${X/%c/q} ${X/c/}",
+            "a_b_c a/x z/b/z q/b/c a/b/q a/b/",
+        ),
+        ("X=meta; Y=t; echo ${X^} ${X^^} ${X:1:2} ${X/$Y/_}", "Meta META et me_a"),
+        ("X=$1/a-7b.yaml; echo ${X##*/} ${X%.yaml} ${X#*/}", "a-7b.yaml ?/a-7b ?"),
+    ] {
+        assert_eq!(last(script).get(1..).unwrap_or_default().join(" "), words, "{script}");
+    }
+}
+
+#[test]
+fn what_the_environment_decides_is_told() {
+    let doubts = |script: &str| read(script, &|_| None).commands.pop().unwrap_or_default().doubts;
+    let both = |name: &str, asked: &str| vec![(name.to_owned(), asked.to_owned())];
+    let extra = "E=\"\"\nif [ \"$LORA\" = 1 ]; then\nE=\"$E --lora\"\nfi\n";
+    assert_eq!(doubts(&format!("{extra}python x.py $E")), both("E", "LORA"));
+    assert_eq!(doubts(&format!("{extra}ARGS=(--a 1 $E)\npython x.py \"${{ARGS[@]}}\"")), both("ARGS", "LORA"));
+    assert_eq!(doubts("B=4\n[ -n \"$BIG\" ] && B=8\npython x.py --batch $B"), both("B", "BIG"));
+    assert_eq!(doubts("case $SIZE in 7b) B=1;; *) B=2;; esac\npython x.py --batch $B"), both("B", "SIZE"));
+    // Defaults, what is set anew behind it, and what the script itself decides.
+    for script in [
+        "[ -z \"$B\" ] && B=4\npython x.py --batch $B",
+        "if [ \"${LORA:-0}\" = 1 ]; then B=2; else B=4; fi\npython x.py --batch $B",
+        "if [ -n \"$BIG\" ]; then B=2; fi\nB=4\npython x.py --batch $B",
+        "BIG=1\nif [ -n \"$BIG\" ]; then B=2; fi\npython x.py --batch $B",
+    ] {
+        assert_eq!(doubts(script), [], "{script}");
+    }
+}
+
+#[test]
+fn a_word_is_read_back_as_it_was() {
+    assert_eq!(quoted("--lr=1e-4"), "--lr=1e-4");
+    assert_eq!(quoted("--a 1 --b 'x'"), "'--a 1 --b '\\''x'\\'''");
+    assert_eq!(quoted(""), "''");
 }

@@ -1,5 +1,6 @@
 //! A shell's words: quotes undone, variables put in, split at blanks.
 
+use super::pattern::UNKNOWN_PART;
 use super::{MAX_TEXT, MAX_WORDS, Script, UNSET, assignment};
 use crate::settings::UNKNOWN;
 
@@ -28,7 +29,23 @@ impl Script {
 
     /// As [`Self::words`], with what nobody has set marked.
     pub(super) fn raw_words(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
-        let mut splitter = Splitter::default();
+        self.split(text, Splitter::default(), known)
+    }
+
+    /// The words of `[[ … ]]`, in which no value is split: a backslash stands before what is quoted, as in a [`Pattern`].
+    ///
+    /// [`Pattern`]: super::pattern::Pattern
+    pub(super) fn marked_words(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+        self.split(text, Splitter { marks: true, ..Splitter::default() }, known)
+    }
+
+    /// The text of a pattern, its blanks with it: a backslash stands before what is quoted.
+    pub(super) fn pattern_text(&self, text: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
+        let whole = Splitter { marks: true, whole: true, ..Splitter::default() };
+        self.split(text, whole, known).concat().replace(UNSET, "")
+    }
+
+    fn split(&self, text: &str, mut splitter: Splitter, known: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
         let mut rest = text;
         let mut quote = None;
         while let Some(letter) = rest.chars().next() {
@@ -54,7 +71,7 @@ impl Script {
                 }
                 (None | Some('"'), '$' | '`') => {
                     let (expanded, used) = self.expanded(rest, known);
-                    splitter.put(&expanded, quote.is_none() && !splitter.assigns());
+                    splitter.put(&expanded, quote.is_none() && !splitter.assigns(), quote.is_some());
                     rest = rest.get(used.max(1)..).unwrap_or("");
                     continue;
                 }
@@ -65,13 +82,13 @@ impl Script {
                 }
                 (None | Some('"'), '\\') => {
                     if let Some(escaped) = after.chars().next() {
-                        splitter.letter(escaped);
+                        splitter.letter(escaped, true);
                         rest = &after[escaped.len_utf8()..];
                         continue;
                     }
                 }
-                (None, _) if letter.is_whitespace() => splitter.end(),
-                _ => splitter.letter(letter),
+                (None, _) if letter.is_whitespace() && !splitter.whole => splitter.end(),
+                _ => splitter.letter(letter, quote.is_some()),
             }
             if splitter.words.len() > MAX_WORDS || splitter.bytes > MAX_TEXT {
                 break;
@@ -136,6 +153,35 @@ fn no_arguments(text: &str, known: &dyn Fn(&str) -> Option<String>) -> bool {
     all && known("@").is_none_or(|arguments| arguments.is_empty())
 }
 
+/// A word as a shell reads it back.
+pub fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./=:,+@%".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// Where a sign stands outside of quotes, of substituted commands and of a class.
+pub fn unquoted(text: &str, sign: char) -> Option<usize> {
+    let (mut quote, mut escaped, mut depth) = (None, false, 0_usize);
+    for (at, letter) in text.char_indices() {
+        match (quote, letter) {
+            _ if escaped => escaped = false,
+            (None | Some('"'), '\\') => escaped = true,
+            (None, '"' | '\'') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            (Some(_), _) => {}
+            (None, letter) if letter == sign && depth == 0 => return Some(at),
+            (None, '(') => depth += 1,
+            (None, ')') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    None
+}
+
 /// Words as they come together.
 #[derive(Debug, Default)]
 struct Splitter {
@@ -143,6 +189,10 @@ struct Splitter {
     word: String,
     quoted: bool,
     bytes: usize,
+    /// What is quoted is marked by a backslash, and values are not split.
+    marks: bool,
+    /// All is one word.
+    whole: bool,
 }
 
 impl Splitter {
@@ -159,18 +209,27 @@ impl Splitter {
             && self.words.iter().all(|word| assignment(word).is_some())
     }
 
-    fn letter(&mut self, letter: char) {
+    fn letter(&mut self, letter: char, quoted: bool) {
         self.bytes += letter.len_utf8();
+        if self.marks && quoted && letter.is_ascii_punctuation() {
+            self.word.push('\\');
+        }
         self.word.push(letter);
     }
 
     /// Puts a variable's text in; without quotes it is split at blanks.
-    fn put(&mut self, text: &str, split: bool) {
+    fn put(&mut self, text: &str, split: bool, quoted: bool) {
+        // An empty value is a word all the same where values are not split.
+        self.quoted |= self.marks;
         for letter in text.chars() {
             if self.bytes > MAX_TEXT {
                 return;
             }
-            if split && letter.is_whitespace() { self.end() } else { self.letter(letter) }
+            match letter {
+                '?' if self.marks => self.letter(UNKNOWN_PART, false),
+                letter if split && !self.marks && letter.is_whitespace() => self.end(),
+                letter => self.letter(letter, quoted),
+            }
         }
     }
 
@@ -181,7 +240,7 @@ impl Splitter {
                 self.end();
                 self.quoted = true;
             }
-            item.chars().for_each(|letter| self.letter(letter));
+            item.chars().for_each(|letter| self.letter(letter, true));
             if self.bytes > MAX_TEXT || self.words.len() > MAX_WORDS {
                 return;
             }

@@ -5,6 +5,7 @@
 
 mod known;
 mod python;
+mod renamed;
 mod types;
 
 use serde_json::{Value, json};
@@ -18,7 +19,8 @@ use super::settings::Settings;
 use super::unread::account_for;
 use crate::plan::keys;
 use crate::plan::torchtitan::FLAVORS;
-use known::{DEFAULTS, RENAMED, VERSION, registered};
+use known::{DEFAULTS, VERSION, registered};
+use renamed::renamed;
 
 pub use python::{chosen, is_python, of_python};
 
@@ -69,39 +71,11 @@ pub fn is_config(settings: &Settings) -> bool {
     settings.holds("model.flavor") || (settings.holds("training.seq_len") && settings.holds("parallelism"))
 }
 
-/// Everything under the name that it has today.
-fn renamed(old: &Settings) -> Settings {
-    let mut settings = Settings::default();
-    for (name, found) in old.iter() {
-        let now = RENAMED.iter().find(|(before, _)| *before == name).map_or(name, |(_, now)| *now);
-        // `--compile.no-enable` turns off what a file turns on.
-        let off =
-            now.rsplit_once('.').and_then(|(section, name)| Some(format!("{section}.{}", name.strip_prefix("no_")?)));
-        match off {
-            Some(name) => settings.set(&name, Value::Bool(false), found.origin.clone()),
-            None => settings.adopt(now, old, name),
-        }
-    }
-    // `--optimizer.fused` was a switch that is off by default, when the degrees of data parallelism had these names
-    // (`optimizer.py`, `build_optimizers`: foreach).
-    const OF_2024: [&str; 3] = [
-        "training.data_parallel_degree",
-        "training.data_parallel_shard_degree",
-        "training.data_parallel_replicate_degree",
-    ];
-    let told = settings.holds("optimizer.fused") || settings.holds("optimizer.implementation");
-    if OF_2024.iter().any(|name| old.holds(name)) && !told {
-        let origin = Origin::Default { framework: "torchtitan of 2024", option: "optimizer.fused false".to_owned() };
-        settings.set("optimizer.fused", Value::Bool(false), origin);
-    }
-    // `models/norms.py`, `build_norm`: written out, as its layers are counted.
-    if settings.text("model.norm_type").is_some_and(|found| found.value == "rmsnorm") {
-        settings.accept("model.norm_type");
-    }
-    settings
-}
-
 fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    // What is written between the steps.
+    for name in ["enable_checkpoint", "model_weights_only", "export_dtype", "interval_type", "async_mode"] {
+        settings.accept(&format!("checkpoint.{name}"));
+    }
     architecture(imported, settings, context);
     imported.set(keys::model::sequence_length, settings.whole("training.seq_len"));
     degrees(imported, settings, context);
@@ -335,7 +309,8 @@ fn pieces(settings: &Settings, local: &Setting<u64>, stages: u64, newest: bool) 
         return settings.whole("parallelism.num_pp_microbatches");
     }
     if let Some(count) = settings.whole("parallelism.pipeline_parallel_microbatches") {
-        return Some(count);
+        // No piece is less than a sample.
+        return Some(count.map(|count| count.min(local.value)));
     }
     let size = settings.whole("parallelism.pipeline_parallel_microbatch_size").filter(|found| found.value > 0);
     let default = Origin::Default { framework: VERSION, option: "pipeline_parallel_microbatch_size 1".to_owned() };

@@ -6,6 +6,7 @@ use super::super::common::ImportContext;
 use super::super::imported::ImportedPlan;
 use super::super::origin::{Origin, Setting};
 use super::super::script_doubts::code;
+use super::super::script_files::near;
 use super::super::script_modules::project_text;
 use super::super::settings::Settings;
 use super::super::unread::account_for;
@@ -62,6 +63,7 @@ const FED: [&str; 5] = [
 fn by_deepspeed(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) -> bool {
     let path = settings.text("deepspeed").filter(|found| !["true", "false"].contains(&found.value.as_str()));
     let path = path.or_else(|| settings.text("deepspeed_config"));
+    let path = path.map(|path| at_hand(path, imported, context));
     let file = match &path {
         Some(path) if path.value.trim_start().starts_with('{') => {
             text::yaml(&path.origin.to_string(), &path.value).ok()
@@ -130,6 +132,17 @@ fn masters_under_plugin(imported: &mut ImportedPlan) {
     if imported.get(keys::distribution::sharding).is_some_and(|stage| stage.value != "none") {
         imported.say(keys::training::gradient_dtype, gradients, found.origin);
     }
+}
+
+/// The same file where it lies beside the settings that name it, and not where the run looks for it.
+fn at_hand(path: Setting<String>, imported: &mut ImportedPlan, context: &ImportContext) -> Setting<String> {
+    let Origin::File { name, .. } = &path.origin else { return path };
+    if context.run.files.read(&path.value).is_ok() {
+        return path;
+    }
+    let Ok((_, there)) = near(context.run.files, name, &path.value) else { return path };
+    imported.note(format!("{there}: found in this project, not where the run looks for it"));
+    path.map(|_| there)
 }
 
 /// A configuration that comes with the tool that runs; LLaVA's names are used by others for other things.
