@@ -20,6 +20,7 @@ mod modules;
 mod residual_net;
 mod rules;
 mod sight;
+mod spec;
 mod stack;
 mod state_space;
 mod tape;

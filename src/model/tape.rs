@@ -6,6 +6,7 @@
 //! tensor, so it counts once. Sizes are those of one GPU's share.
 
 use super::element::{Element, Group};
+pub use super::spec::Spec;
 use super::weight::{Collective, Weight};
 use super::work::Work;
 
@@ -146,6 +147,8 @@ pub struct Op {
     pub elementwise: bool,
     /// What it makes stays where its block is recomputed (torch/utils/checkpoint.py, `create_selective_checkpoint_contexts`).
     pub stays: bool,
+    /// Where an operand is smaller than what comes out, the engine sums its gradient.
+    pub broadcasts: bool,
     /// How many kernels of this kind run (one for each expert).
     pub launches: u64,
 }
@@ -196,6 +199,8 @@ pub struct Tape {
     pub output: Option<TensorId>,
     /// Further tensors whose gradients come in from later tapes.
     pub also: Vec<TensorId>,
+    /// Of these, what a recomputed tape makes again: whoever reads it is the last to have it.
+    pub also_made_again: Vec<TensorId>,
     /// What comes in is saved by the tape that made it, and held there.
     pub borrows: bool,
     /// Recomputed, it saves nothing of what leaves: whoever runs next holds that as long as it is needed there.
@@ -222,54 +227,6 @@ pub struct Tape {
     pub adapted: Vec<&'static str>,
     /// Operators that need to be timed only once.
     pub repeat: Option<RepeatedOps>,
-}
-
-/// What an operator is, for [`Tape::push`].
-#[derive(Debug, Clone, Copy)]
-pub struct Spec<'a> {
-    /// Name.
-    pub name: &'static str,
-    /// Unit.
-    pub unit: Unit,
-    /// On what.
-    pub work: Work,
-    /// Inputs with the flow of their gradients.
-    pub inputs: &'a [(TensorId, Flow)],
-    /// Outputs.
-    pub outputs: &'a [TensorId],
-    /// Saved tensors.
-    pub saved: &'a [TensorId],
-    /// Scratch forward, bytes.
-    pub scratch_forward: u64,
-    /// Scratch backward, bytes.
-    pub scratch_backward: u64,
-    /// Operations forward and backward.
-    pub flops: (f64, f64),
-    /// Computes on each element.
-    pub elementwise: bool,
-    /// What it makes stays where its block is recomputed.
-    pub stays: bool,
-    /// Number of kernels.
-    pub launches: u64,
-}
-
-impl Default for Spec<'_> {
-    fn default() -> Self {
-        Self {
-            name: "",
-            unit: Unit::Vector,
-            work: Work::Elements,
-            inputs: &[],
-            outputs: &[],
-            saved: &[],
-            scratch_forward: 0,
-            scratch_backward: 0,
-            flops: (0.0, 0.0),
-            elementwise: false,
-            stays: false,
-            launches: 1,
-        }
-    }
 }
 
 #[allow(clippy::cast_possible_truncation)]
@@ -356,6 +313,7 @@ impl Tape {
             flops_backward: spec.flops.1,
             elementwise: spec.elementwise,
             stays: spec.stays,
+            broadcasts: spec.broadcasts,
             launches: spec.launches,
         });
     }
@@ -394,6 +352,6 @@ impl Tape {
     #[must_use]
     pub fn parameters(&self) -> u64 {
         let own = self.weights.iter().filter(|weight| !weight.tied);
-        own.fold(0, |sum: u64, weight| sum.saturating_add(weight.numel.saturating_mul(weight.copies)))
+        own.fold(0, |sum: u64, weight| sum.saturating_add(weight.parameters().saturating_mul(weight.copies)))
     }
 }

@@ -68,9 +68,10 @@ class Writer:
             "borrows": self.order > 0 and (self.order - 1) in a.held_outputs,
             "weights": self.weights, "tensors": self.tensors, "ops": self.ops, "output": output, "also": also,
         }
-        known = {"leaves_output": self.order in a.own_outputs, "shares_gradient": self.order in a.shared_gradients,
+        made_again = [self.ids[v] for v in a.made_again.get(self.order, ()) if v in self.ids and self.ids[v] in also]
+        known = {"also_made_again": made_again, "leaves_output": self.order in a.own_outputs, "shares_gradient": self.order in a.shared_gradients,
                  "reruns_all": a.run[self.order] in a.reentrant, "input_lasts": a.run[self.order] in a.inputs_last}
-        return {**segment, **{name: True for name, holds in known.items() if holds}}
+        return {**segment, **{name: what for name, what in known.items() if what}}
 
     # Tensors
 
@@ -179,7 +180,7 @@ class Writer:
         short = name[len(self.path) + 1:] if self.path and name.startswith(self.path + ".") else name
         at = self.weight_at[v] = len(self.weights)
         self.weights.append([short, list(parameter.shape), element_of(parameter.dtype)[0], part_of(name, parameter.shape, owner),
-                             self.a.trains(v), int(home != self.order), meets])
+                             self.a.trains(v), int(home != self.order), meets, *([1] if parameter.dtype.is_complex else [])])
         return at
 
     def weight_tensor(self, v):

@@ -197,8 +197,10 @@ impl BackwardPass<'_> {
                     // It is added to the gradient that waits there.
                     Flow::Pass if tape.get(*id).home == Home::Elsewhere => {}
                     Flow::Pass => {
-                        // A kernel-less operator is a view, and so is what it gives back.
-                        self.gradients[first as usize].view |= tape.traced && op.launches == 0;
+                        // A kernel-less operator is a view, and so is what it gives back; a sum gives its gradient back expanded
+                        // (torch/csrc/autograd/FunctionsManual.cpp, `sum_backward`).
+                        let expands = self.gradients[first as usize].bytes < tape.get(*id).allocated();
+                        self.gradients[first as usize].view |= tape.traced && (op.launches == 0 || expands);
                         self.gradients[first as usize].holders += 1;
                         self.made.push((*id, first));
                     }
@@ -210,7 +212,8 @@ impl BackwardPass<'_> {
                     }
                 }
             }
-            self.alive.mark(op.name, Group::ActivationGradient, op.scratch_backward);
+            let scratch = op.scratch_backward.saturating_sub(self.summed_later(at));
+            self.alive.mark(op.name, Group::ActivationGradient, scratch);
             self.meet(op);
         }
         let overwritten = |id: &TensorId| {

@@ -154,10 +154,9 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
             let root = tape.storage(*id);
             // What an operator outside the run reads is kept: it is the run's output.
             let read = !discards(op) || tape.get(*id).view_of.is_some();
-            // A later block, recomputed as well, holds what it is handed; a copy of a weight it has from autocast's cache.
-            let handed =
-                tape.traced && !tape.get(root).cached && tape.also.iter().any(|also| tape.storage(*also) == root);
-            let leaves = (read && read_until[root.0 as usize] > at) || leaving == Some(root) || handed;
+            // A later block, recomputed as well, holds what is passed to it; a copy of a weight it has from autocast's cache.
+            let passed_on = tape.traced && !tape.get(root).cached && passed_on(tape, root);
+            let leaves = (read && read_until[root.0 as usize] > at) || leaving == Some(root) || passed_on;
             uses.forced[root.0 as usize] |= forced;
             let kept = leaves || uses.forced[root.0 as usize];
             uses.dropped[root.0 as usize] = !kept && tape.get(root).home == Home::Local;
@@ -171,6 +170,12 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
         uses.dropped[slot] = uses.saves[slot] > 0 && tape.get(root).home == Home::Local;
     }
     drop_copies(tape, uses);
+}
+
+/// Whether a tensor leaves beside the output, and is not made again for that.
+fn passed_on(tape: &Tape, root: TensorId) -> bool {
+    let leaves = |also: &TensorId| tape.storage(*also) == root && !tape.also_made_again.contains(also);
+    tape.also.iter().any(leaves)
 }
 
 /// A matmul whose input is made again keeps no FP8 copy of it: that is made again as well (Transformer Engine's
