@@ -11,7 +11,7 @@ use super::weight::{Collective, Weight};
 use super::work::Work;
 
 /// Index of a tensor in its tape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TensorId(pub u32);
 
 /// Where a tensor's memory is accounted for.
@@ -153,6 +153,17 @@ pub struct Op {
     pub launches: u64,
 }
 
+/// Operators of a tape that are checkpointed themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InnerCheckpoint {
+    /// The first of them.
+    pub from: usize,
+    /// One past the last.
+    pub to: usize,
+    /// They run again to the last one.
+    pub reruns_all: bool,
+}
+
 /// Operators that follow each other several times over: each time the same ones, of tensors of the same sizes and types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RepeatedOps {
@@ -217,6 +228,8 @@ pub struct Tape {
     pub waiting: Vec<TensorId>,
     /// Recomputed, what comes in is such an attribute.
     pub input_lasts: bool,
+    /// Checkpoints in it, which are recomputed once more where it is.
+    pub inner: Vec<InnerCheckpoint>,
     /// Checkpointing leaves it alone: it is no repeated block.
     pub plain: bool,
     /// PyTorch was seen to run it: its flows say which gradients are views, and its operators what frames hold.

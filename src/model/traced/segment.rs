@@ -1,7 +1,7 @@
 //! A segment of a traced model as a tape.
 
 use super::super::element::{Element, Group};
-use super::super::tape::{Flow, Home, Spec, Tape, Tensor, TensorId, Unit};
+use super::super::tape::{Flow, Home, InnerCheckpoint, Spec, Tape, Tensor, TensorId, Unit};
 use super::super::walk::MicroBatch;
 use super::super::weight::{Part, TiedGrad, Weight};
 use super::super::work::{Convolution, MatMul, Scores, Work};
@@ -83,7 +83,9 @@ impl Site<'_> {
         let frozen = is_frozen(self.run);
         let adapters = self.run.adapters;
         let mut writer = adapters.map(|adapters| adapted::Writer::new(self.run.types, adapters, &arrival.adapted.ran));
+        let mut starts = Vec::with_capacity(segment.ops.len() + 1);
         for (at, op) in segment.ops.iter().enumerate() {
+            starts.push(tape.ops.len());
             let asked = frozen && self.is_asked(segment, op);
             if frozen && !asked {
                 stop_at_frozen(&mut tape, op, &taken);
@@ -98,6 +100,13 @@ impl Site<'_> {
                 taken.place(&mut tape, TensorId(op.6[0]), sum);
             }
         }
+        starts.push(tape.ops.len());
+        let inner = segment.inner.iter().map(|(from, to, all)| InnerCheckpoint {
+            from: starts[*from as usize],
+            to: starts[*to as usize],
+            reruns_all: *all != 0,
+        });
+        tape.inner = inner.filter(|one| one.from < one.to).collect();
         if let Some(adapters) = adapters {
             adapted::idle(&mut tape, &arrival.adapted.idle, adapters);
         }

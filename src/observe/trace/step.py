@@ -146,13 +146,15 @@ class Tracer:
                 self.leaks.follow(recorder)
         return recorder
 
-    def trace(self, subject):
+    def trace(self, subject, model=None):
+        """The tape of a subject, whose `model` may be built: it is what no step has changed yet."""
         started, self.holds = time.time(), subject.is_own
         # What another trace of this process has frozen is in no list of Python's objects, and never let go.
         gc.unfreeze()
         axes = subject.axes()
-        model = self.build(subject)
-        self.say(f"{self.built}, built in {time.time() - started:.1f} s")
+        if model is None:
+            model = self.build(subject)
+            self.say(f"{self.built}, built in {time.time() - started:.1f} s")
         steps, buffers = Steps(self, subject, model), layout.buffers_of(model)
         varies, points = steps.find_points(axes)
         points = [{**subject.held, **point} for point in points]
@@ -162,11 +164,11 @@ class Tracer:
             raise
         except Exception as error:
             if subject.otherwise(error):
-                return self.trace(subject)
+                return self.trace(subject, steps.unchanged())
             raise (subject.why or error) from None
         if steps.depends_on_length(points):
             steps.hold(points)
-            return self.trace(subject)
+            return self.trace(subject, steps.unchanged())
         fitter = tape.Fitter(axes, points, varies)
         notes, traces, fixed = list(subject.notes), {}, False
         few = len(fitter.few) < len(points)
@@ -193,7 +195,7 @@ class Tracer:
                 trace.steps.update(more)
                 finished = trace.finish()
             if narrowed(subject, steps, trace, finished, varies):
-                return self.trace(subject)
+                return self.trace(subject, steps.unchanged())
             if finished is None:
                 notes.append(f"{precision}: what runs differs between sizes: the tape holds for {points[-1]} alone")
                 trace.alone()
@@ -244,6 +246,13 @@ class Steps:
 
     def run(self, batch):
         return self.subject.run(self.model, batch)
+
+    def unchanged(self):
+        """The model as it was before its first step; none where it has been in another precision."""
+        if self.is_lower:
+            return None
+        self.attributes.restore()
+        return self.model
 
     def record(self, precision, point):
         low = torch.bfloat16

@@ -217,6 +217,9 @@ pub struct Segment {
     /// Recomputed, what comes in is an attribute of a custom function's context, up to the end of the backward pass.
     #[serde(default)]
     pub input_lasts: bool,
+    /// Checkpoints in it: their first operator, one past their last, and 1 where they run again to the last.
+    #[serde(default)]
+    pub inner: Vec<(u32, u32, u8)>,
 }
 
 /// A parameter.

@@ -2,6 +2,8 @@
 
 use crate::model::{Element, Home, Op, Tape, TensorId, Unit, Work};
 
+pub(super) mod inner;
+
 /// What is recomputed of a tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recompute {
@@ -114,6 +116,9 @@ pub fn uses(tape: &Tape, recompute: Recompute) -> Uses {
         for id in tape.ids(op.saved) {
             saves[tape.storage(*id).0 as usize] += 1;
         }
+        if recompute == Recompute::All {
+            inner::inputs_at(tape, at).for_each(|root| saves[root.0 as usize] += 1);
+        }
         again[at] = match recompute {
             Recompute::All | Recompute::SelectiveOp { .. } => true,
             other => {
@@ -208,13 +213,24 @@ pub fn first_asking(tape: &Tape) -> Option<usize> {
 /// saved tensor is there, which for saved inputs is before the operator itself runs
 /// (torch/utils/checkpoint.py, `_StopRecomputationError`).
 pub fn early_stop(tape: &Tape) -> usize {
-    first_asking(tape).map_or(0, |at| {
-        let op = &tape.ops[at];
-        let outputs = tape.ids(op.outputs);
-        // A matrix multiplication saves what it reads: that a later part of the model holds its output makes it run no further.
-        let may_save_output = !matches!(op.work, Work::Product(_) | Work::Convolution(_));
-        at + usize::from(may_save_output && tape.ids(op.saved).iter().any(|id| outputs.contains(id)))
-    })
+    if tape.inner.is_empty() {
+        return first_asking(tape).map_or(0, |at| stop_behind(tape, at));
+    }
+    inner::early_stop(tape)
+}
+
+/// The first operator that does not run again, where the one at `at` is the last that saves anything.
+fn stop_behind(tape: &Tape, at: usize) -> usize {
+    let op = &tape.ops[at];
+    let outputs = tape.ids(op.outputs);
+    // A matrix multiplication saves what it reads: that a later part of the model holds its output makes it run no further.
+    let may_save_output = !matches!(op.work, Work::Product(_) | Work::Convolution(_));
+    at + usize::from(may_save_output && tape.ids(op.saved).iter().any(|id| outputs.contains(id)))
+}
+
+/// Whether an operator runs again in a checkpoint inside of what is recomputed.
+pub fn again_inside(tape: &Tape, at: usize, recompute: Recompute) -> bool {
+    recompute == Recompute::All && inner::runs_again(tape, at)
 }
 
 /// Whether the operator at `at` runs again in the backward pass; `products` counts matrix multiplications so far.
