@@ -14,6 +14,7 @@ import boxes
 import counts
 import guesses
 import held
+import packing
 import parameters
 from checkpoints import replace
 from places import places_of, rows_written, tensors_in
@@ -274,6 +275,7 @@ def install(fake_mode):
     replace(torch.inference_mode, inference)
     torch.Tensor.__deepcopy__ = copied
     held.follow_data(fake_mode)
+    packing.install()
     make = FakeTensor.__new__
 
     def made(cls, *args, **kwargs):

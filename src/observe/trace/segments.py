@@ -157,7 +157,8 @@ class Assembly(Groups):
         count, r = len(self.run), self.r
         self.graded = self.find_graded()
         self.main, self.extra, self.held_outputs, self.kept_by = {}, {}, set(), {}
-        # Storages that their makers hold; segments whose own operators alone save their output, beside the next one: recomputed, they leave it to that one.
+        # Storages that their makers hold; segments whose own operators alone save their output, beside the next one: recomputed, they
+        # leave it to that one; and other tensors that they make again.
         self.held, self.own_outputs, self.made_again = set(), set(), {}
         # Segments whose output's gradient is another tensor's as well, until they have run backward.
         self.shared_gradients = set()

@@ -9,6 +9,7 @@ import torch
 import beside
 import caches
 import checkpoints
+import collector
 import fake
 import foreign_kernels
 import held
@@ -54,6 +55,7 @@ class Tracer:
         self.built = None
         self.leaks = lasting.Leaks()
 
+    @collector.without
     def build(self, subject):
         values = fake.Values(self.fake_mode, builds=True, shortcut=self.shortcut)
         guessed = values.keep() if subject.is_own else None
@@ -83,6 +85,7 @@ class Tracer:
         made.experts, made.autocast, made.holds = experts, precision in AUTOCAST, self.holds
         return made
 
+    @collector.without
     def record(self, model, prepare, run, precision, skipped=frozenset(), blocks=None, experts=1, answers=False):
         """One forward and backward pass, written down; where the model `answers`, the forward pass without gradients."""
         recorder = self.recorder(experts, precision)
@@ -123,6 +126,7 @@ class Tracer:
         assembly.resting = lasting.resting(recorder, model)
         return assembly
 
+    @collector.without
     def survey(self, model, prepare, run, blocks, experts, answers, precision="fp32", skipped=frozenset()):
         """A forward pass, as a rule through all blocks: which of them are equal."""
         recorder = self.recorder(experts, precision)
