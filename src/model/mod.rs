@@ -20,6 +20,7 @@ mod modules;
 mod residual_net;
 mod rules;
 mod sight;
+mod spec;
 mod stack;
 mod state_space;
 mod tape;
@@ -42,7 +43,7 @@ pub use modules::{default_targets, is_meant, linear_layers, vocabulary_layers};
 pub use rules::{ClassNorm, ClassRules, LayerBuffer, modules_of};
 pub use sight::{SeenImages, Sight};
 pub use state_space::{HybridLayer, Scan, ScanNorms, StateSpace};
-pub use tape::{Flow, GRANULE, Home, Op, PoolRange, RepeatedOps, Tape, Tensor, TensorId, Unit};
+pub use tape::{Flow, GRANULE, Home, InnerCheckpoint, Op, PoolRange, RepeatedOps, Tape, Tensor, TensorId, Unit};
 pub use traced::{
     MEANT_BY_ALL, is_traced_target, of_trace, traced_linear_layers, traced_other_layers, untraced_backward,
 };

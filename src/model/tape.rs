@@ -6,11 +6,12 @@
 //! tensor, so it counts once. Sizes are those of one GPU's share.
 
 use super::element::{Element, Group};
+pub use super::spec::Spec;
 use super::weight::{Collective, Weight};
 use super::work::Work;
 
 /// Index of a tensor in its tape.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TensorId(pub u32);
 
 /// Where a tensor's memory is accounted for.
@@ -146,8 +147,21 @@ pub struct Op {
     pub elementwise: bool,
     /// What it makes stays where its block is recomputed (torch/utils/checkpoint.py, `create_selective_checkpoint_contexts`).
     pub stays: bool,
+    /// Where an operand is smaller than what comes out, the engine sums its gradient.
+    pub broadcasts: bool,
     /// How many kernels of this kind run (one for each expert).
     pub launches: u64,
+}
+
+/// Operators of a tape that are checkpointed themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InnerCheckpoint {
+    /// The first of them.
+    pub from: usize,
+    /// One past the last.
+    pub to: usize,
+    /// They run again to the last one.
+    pub reruns_all: bool,
 }
 
 /// Operators that follow each other several times over: each time the same ones, of tensors of the same sizes and types.
@@ -196,6 +210,8 @@ pub struct Tape {
     pub output: Option<TensorId>,
     /// Further tensors whose gradients come in from later tapes.
     pub also: Vec<TensorId>,
+    /// Of these, what a recomputed tape makes again: whoever reads it is the last to have it.
+    pub also_made_again: Vec<TensorId>,
     /// What comes in is saved by the tape that made it, and held there.
     pub borrows: bool,
     /// Recomputed, it saves nothing of what leaves: whoever runs next holds that as long as it is needed there.
@@ -212,6 +228,8 @@ pub struct Tape {
     pub waiting: Vec<TensorId>,
     /// Recomputed, what comes in is such an attribute.
     pub input_lasts: bool,
+    /// Checkpoints in it, which are recomputed once more where it is.
+    pub inner: Vec<InnerCheckpoint>,
     /// Checkpointing leaves it alone: it is no repeated block.
     pub plain: bool,
     /// PyTorch was seen to run it: its flows say which gradients are views, and its operators what frames hold.
@@ -222,54 +240,6 @@ pub struct Tape {
     pub adapted: Vec<&'static str>,
     /// Operators that need to be timed only once.
     pub repeat: Option<RepeatedOps>,
-}
-
-/// What an operator is, for [`Tape::push`].
-#[derive(Debug, Clone, Copy)]
-pub struct Spec<'a> {
-    /// Name.
-    pub name: &'static str,
-    /// Unit.
-    pub unit: Unit,
-    /// On what.
-    pub work: Work,
-    /// Inputs with the flow of their gradients.
-    pub inputs: &'a [(TensorId, Flow)],
-    /// Outputs.
-    pub outputs: &'a [TensorId],
-    /// Saved tensors.
-    pub saved: &'a [TensorId],
-    /// Scratch forward, bytes.
-    pub scratch_forward: u64,
-    /// Scratch backward, bytes.
-    pub scratch_backward: u64,
-    /// Operations forward and backward.
-    pub flops: (f64, f64),
-    /// Computes on each element.
-    pub elementwise: bool,
-    /// What it makes stays where its block is recomputed.
-    pub stays: bool,
-    /// Number of kernels.
-    pub launches: u64,
-}
-
-impl Default for Spec<'_> {
-    fn default() -> Self {
-        Self {
-            name: "",
-            unit: Unit::Vector,
-            work: Work::Elements,
-            inputs: &[],
-            outputs: &[],
-            saved: &[],
-            scratch_forward: 0,
-            scratch_backward: 0,
-            flops: (0.0, 0.0),
-            elementwise: false,
-            stays: false,
-            launches: 1,
-        }
-    }
 }
 
 #[allow(clippy::cast_possible_truncation)]
@@ -356,6 +326,7 @@ impl Tape {
             flops_backward: spec.flops.1,
             elementwise: spec.elementwise,
             stays: spec.stays,
+            broadcasts: spec.broadcasts,
             launches: spec.launches,
         });
     }
@@ -394,6 +365,6 @@ impl Tape {
     #[must_use]
     pub fn parameters(&self) -> u64 {
         let own = self.weights.iter().filter(|weight| !weight.tied);
-        own.fold(0, |sum: u64, weight| sum.saturating_add(weight.numel.saturating_mul(weight.copies)))
+        own.fold(0, |sum: u64, weight| sum.saturating_add(weight.parameters().saturating_mul(weight.copies)))
     }
 }

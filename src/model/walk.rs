@@ -294,12 +294,12 @@ impl Count {
         if weight.tied {
             return;
         }
-        let all = weight.numel.saturating_mul(weight.copies).saturating_mul(layers);
+        let all = weight.parameters().saturating_mul(weight.copies).saturating_mul(layers);
         self.total = self.total.saturating_add(all);
         if weight.trained || weight.unreached {
             self.trained = self.trained.saturating_add(all);
         }
-        let active = weight.numel.saturating_mul(weight.active).saturating_mul(layers);
+        let active = weight.parameters().saturating_mul(weight.active).saturating_mul(layers);
         self.active = self.active.saturating_add(active);
     }
 }

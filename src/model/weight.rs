@@ -40,8 +40,10 @@ pub enum TiedGrad {
 /// A parameter tensor (or several alike).
 #[derive(Debug, Clone, Copy)]
 pub struct Weight {
-    /// Elements of one tensor on one GPU.
+    /// Numbers in one tensor on one GPU: its elements, and two for a complex one.
     pub numel: u64,
+    /// Whether two numbers are one parameter.
+    pub complex: bool,
     /// How many such tensors.
     pub copies: u64,
     /// Of which one token passes through.
@@ -63,12 +65,18 @@ pub struct Weight {
 }
 
 impl Weight {
+    /// Parameters of one tensor.
+    #[must_use]
+    pub const fn parameters(&self) -> u64 {
+        if self.complex { self.numel / 2 } else { self.numel }
+    }
+
     /// A matrix of its own; a vector has one column.
     #[must_use]
     pub const fn matrix(part: Part, trained: bool, rows: u64, columns: u64) -> Self {
         let numel = rows.saturating_mul(columns);
-        let (unreached, tied, meets) = (false, false, TiedGrad::Nothing);
-        Self { numel, copies: 1, active: 1, part, trained, unreached, tied, rows, window: None, meets }
+        let (complex, unreached, tied, meets) = (false, false, false, TiedGrad::Nothing);
+        Self { numel, complex, copies: 1, active: 1, part, trained, unreached, tied, rows, window: None, meets }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::traced_scripts::hold;
 
 /// What a script does, whether it is traced, and what is said of it. The model of the preamble has 16 x 64 + 64 and
 /// 64 x 16 + 16 parameters.
-const SCRIPTS: [(&str, bool, &[&str]); 18] = [
+const SCRIPTS: [(&str, bool, &[&str]); 20] = [
     // A batch in a dictionary, as collators hand one over.
     (
         "
@@ -217,6 +217,44 @@ zeros.mean().backward()
 ",
         false,
         &["Index put requires the source and destination dtypes match"],
+    ),
+    // Tables of numbers are opened by a name that was taken before (numpy/lib/_datasource.py, `_FileOpeners`), databases below Python.
+    (
+        "
+import os, sqlite3
+import numpy
+os.makedirs('runs')
+numpy.savetxt('runs/table.txt', numpy.zeros((2, 3)))
+if numpy.loadtxt('runs/table.txt').shape != (2, 3):
+    raise SystemExit('none')
+with sqlite3.connect('runs/steps.db') as steps:
+    steps.execute('create table steps (loss)')
+if not os.path.isfile('runs/steps.db'):
+    raise SystemExit('none')
+model(x).mean().backward()
+",
+        true,
+        &["2,128 parameters"],
+    ),
+    // Rows of other lengths are packed for a recurrent layer: 2 x 4 x 8 x (16 + 8) and four biases of 4 x 8 for each direction.
+    (
+        "
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LSTM(16, 8, batch_first=True, bidirectional=True)
+    def forward(self, rows, lengths):
+        rows = nn.utils.rnn.pack_padded_sequence(rows, lengths, batch_first=True, enforce_sorted=False)
+        made, lengths = nn.utils.rnn.pad_packed_sequence(self.layer(rows)[0], batch_first=True)
+        return made
+rows = torch.zeros(4, 12, 16, device='cuda')
+made = Tagger().cuda()(rows, torch.tensor([3, 12, 5, 7]))
+if made.shape != (4, 12, 16):
+    raise SystemExit('none')
+made.mean().backward()
+",
+        true,
+        &["Tagger, 1,664 parameters", "traced with B 4 alone"],
     ),
     // A model that is stored or drawn as a graph is what it was.
     (

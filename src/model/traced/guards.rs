@@ -4,11 +4,11 @@ use super::super::tape::{Flow, Tape, TensorId};
 use super::super::work::Work;
 
 /// Leaves out of `kept` what an operator of a model, some of which is frozen, need not save. Returns the share of its backward
-/// operations that are left; none where no gradient flows to any of its inputs.
+/// operations that are left; none where no gradient flows to any of its inputs. `flops`: its operations forward and backward.
 pub(super) fn of_frozen(
     tape: &Tape,
     kernel: &str,
-    work: &Work,
+    (work, flops): (&Work, (f64, f64)),
     inputs: &[(TensorId, Flow)],
     kept: &mut Vec<TensorId>,
 ) -> Option<f64> {
@@ -28,8 +28,21 @@ pub(super) fn of_frozen(
     if !matches!(work, Work::Product(_) | Work::Convolution(_)) {
         return Some(1.0);
     }
-    let (before, now) = (u8::from(asked(0)) + u8::from(asked(1)), u8::from(flows(0)) + u8::from(flows(1)));
-    Some(f64::from(now) / f64::from(before.max(1)))
+    // The gradient of what comes in takes as many operations as the pass forward, that of a filter what is left: of a grouped one
+    // PyTorch counts more (torch/utils/flop_counter.py, `conv_backward_flop`).
+    let first = if flops.1 > 0.0 { (flops.0 / flops.1).min(1.0) } else { 0.5 };
+    match (asked(0) && asked(1), flows(0), flows(1)) {
+        (true, true, false) => Some(first),
+        (true, false, true) => Some(1.0 - first),
+        (_, false, false) => Some(0.0),
+        _ => Some(1.0),
+    }
+}
+
+/// Whether an operator gives each operand a gradient of the whole result's size, which the engine sums where the operand is smaller, when
+/// the function has returned (torch/csrc/autograd/engine.cpp, `validate_outputs`).
+pub(super) fn broadcasts(kernel: &str) -> bool {
+    matches!(kernel.trim_end_matches('_'), "mul" | "div" | "pow" | "where" | "maximum" | "minimum" | "lerp" | "atan2")
 }
 
 /// Operands that an operator saves for the gradient of another one alone, and leaves out where that needs none: the operand that is

@@ -1,14 +1,14 @@
 //! A segment of a traced model as a tape.
 
 use super::super::element::{Element, Group};
-use super::super::tape::{Flow, Home, Spec, Tape, Tensor, TensorId, Unit};
+use super::super::tape::{Flow, Home, InnerCheckpoint, Spec, Tape, Tensor, TensorId, Unit};
 use super::super::walk::MicroBatch;
 use super::super::weight::{Part, TiedGrad, Weight};
 use super::super::work::{Convolution, MatMul, Scores, Work};
 use super::adapted;
 use super::copies::Copies;
 use super::element_of;
-use super::guards::of_frozen;
+use super::guards::{broadcasts, of_frozen};
 use super::is_frozen;
 use super::trained::{Arrival, part_of};
 use crate::plan::traced::{
@@ -60,7 +60,9 @@ impl Site<'_> {
     pub(super) fn placed(&self, kind: u32, segment: &Segment, arrival: Arrival) -> PlacedTape {
         let named = segment.ops.iter().map(|op| op.5.len() + op.6.len() + op.7.len()).sum();
         let mut tape = Tape::with_room_for(segment.tensors.len(), segment.ops.len(), segment.weights.len(), named);
-        tape.plain = !segment.block;
+        // Checkpointing does nothing without gradients.
+        let runs_backward = segment.ops.iter().flat_map(|op| &op.5).any(|(_, flow)| *flow != 0);
+        tape.plain = !segment.block || !runs_backward;
         tape.borrows = arrival.borrows;
         tape.leaves_output = segment.leaves_output;
         tape.shares_gradient = segment.shares_gradient;
@@ -81,7 +83,9 @@ impl Site<'_> {
         let frozen = is_frozen(self.run);
         let adapters = self.run.adapters;
         let mut writer = adapters.map(|adapters| adapted::Writer::new(self.run.types, adapters, &arrival.adapted.ran));
+        let mut starts = Vec::with_capacity(segment.ops.len() + 1);
         for (at, op) in segment.ops.iter().enumerate() {
+            starts.push(tape.ops.len());
             let asked = frozen && self.is_asked(segment, op);
             if frozen && !asked {
                 stop_at_frozen(&mut tape, op, &taken);
@@ -96,11 +100,19 @@ impl Site<'_> {
                 taken.place(&mut tape, TensorId(op.6[0]), sum);
             }
         }
+        starts.push(tape.ops.len());
+        let inner = segment.inner.iter().map(|(from, to, all)| InnerCheckpoint {
+            from: starts[*from as usize],
+            to: starts[*to as usize],
+            reruns_all: *all != 0,
+        });
+        tape.inner = inner.filter(|one| one.from < one.to).collect();
         if let Some(adapters) = adapters {
             adapted::idle(&mut tape, &arrival.adapted.idle, adapters);
         }
         tape.output = segment.output.map(|id| taken.now(id));
         tape.also = segment.also.iter().map(|id| taken.now(*id)).collect();
+        tape.also_made_again = segment.also_made_again.iter().map(|id| taken.now(*id)).collect();
         PlacedTape { kind, arrival, tape, taken }
     }
 
@@ -112,7 +124,7 @@ impl Site<'_> {
     }
 
     pub(super) fn weight(&self, weight: &TracedWeight) -> Weight {
-        let TracedWeight(_, shape, _, part, trained, tied, meets) = weight;
+        let TracedWeight(_, shape, _, part, trained, tied, meets, complex) = weight;
         let part = part_of(*part);
         let may_train = self.run.adapters.is_none() && !self.run.frozen.has(part);
         let window = match shape.as_slice() {
@@ -120,7 +132,10 @@ impl Site<'_> {
             _ => None,
         };
         Weight {
-            numel: shape.iter().fold(1, |product: u64, side| product.saturating_mul(*side)),
+            numel: shape
+                .iter()
+                .fold(if *complex == 0 { 1 } else { 2 }, |product: u64, side| product.saturating_mul(*side)),
+            complex: *complex != 0,
             copies: 1,
             active: 1,
             part,
@@ -145,12 +160,14 @@ impl Site<'_> {
             2 => (Home::Elsewhere, *grad != 0 && arrival.has(at) && view_of.is_none_or(|root| trains(tape, root))),
             at => (Home::Weight(at - 3), tape.weights[(at - 3) as usize].trained),
         };
-        let element = match home {
-            Home::Weight(_) => self.run.types.weight,
-            _ => element_of(*element, self.run),
+        let numel = self.numel(shape);
+        let (element, numel) = match home {
+            Home::Weight(at) if tape.weights[at as usize].complex => (self.run.types.weight, numel.saturating_mul(2)),
+            Home::Weight(_) => (self.run.types.weight, numel),
+            _ => (element_of(*element, self.run), numel),
         };
         Tensor {
-            numel: self.numel(shape),
+            numel,
             element,
             group: group_of(*group),
             home,
@@ -198,7 +215,8 @@ impl Site<'_> {
         let work = self.work(work.as_ref());
         let (mut flops, mut scratch) = (self.size(*backward) as f64, self.size(*behind));
         if frozen {
-            let now = of_frozen(tape, &op.2, &work, inputs, kept);
+            let each = (self.size(*forward) as f64, flops);
+            let now = of_frozen(tape, &op.2, (&work, each), inputs, kept);
             flops *= now.unwrap_or(0.0);
             scratch = if now.is_some() { scratch } else { 0 };
         }
@@ -218,6 +236,7 @@ impl Site<'_> {
             flops: (self.size(*forward) as f64, flops),
             elementwise: *each != 0,
             stays: *stays != 0,
+            broadcasts: broadcasts(&op.2),
             launches: u64::from(*launches),
         });
     }

@@ -28,8 +28,10 @@ class Regions:
         self.policy = None
         # Numbers of calls that are not run, each with its path: they return what the call before returned.
         self.passed = {}
-        # Calls in the one that runs, which stand for it, and how often there were any.
-        self.inner, self.nested = None, 0
+        # Calls in the one that runs; those of each call that was run, by its first operator.
+        self.inner, self.within = None, {}
+        # How often one was in a call that is in another.
+        self.deepest = 0
 
     def keeps(self, func, args, kwargs):
         """Whether what an operator makes is kept, not computed again (torch/utils/checkpoint.py, `_CachingTorchDispatchMode`)."""
@@ -51,22 +53,23 @@ class Regions:
                 made = function()
             finally:
                 self.is_inside, self.policy = False, None
-            self.nested += bool(self.inner)
-            whole = [(common_path(ops[start:]), start, len(ops), reentrant)] if len(ops) > start else []
-            self.calls.extend(self.inner or whole)
+            if len(ops) > start:
+                self.calls.append((common_path(ops[start:]), start, len(ops), reentrant))
+                self.within[start] = self.inner
         self.last = made if number + 1 in self.passed else None
         return made
 
     def run_inside(self, ops, function, reentrant):
-        """A call in a call that is recomputed."""
+        """A call in a call that is recomputed; what that one has in it runs again with it."""
         inner, start = self.inner, len(ops)
+        self.deepest += inner is None
         self.inner = None
         try:
             return function()
         finally:
             self.inner = inner
             if inner is not None and len(ops) > start:
-                inner.append((common_path(ops[start:]), start, len(ops), reentrant))
+                inner.append((start, len(ops), int(bool(reentrant))))
 
 
 def common_path(ops):
@@ -114,7 +117,7 @@ class Counts:
 
     def end(self):
         regions = self.recorder.regions
-        found = self.checkpointed, self.hooked, len(regions.calls), regions.nested
+        found = self.checkpointed, self.hooked, len(regions.calls), regions.deepest
         self.active, self.own, self.recorder = False, None, None
         self.most = tuple(map(max, self.most, found))
 
@@ -133,8 +136,7 @@ class Counts:
             notes.append(f"the {who} checkpoints {regions} calls: they are the tape's blocks, and recomputed unless "
                          "training.activation_checkpointing says what is")
         if nested:
-            notes.append(f"{nested} of its recomputed calls have others in them: those are the tape's blocks. Not modelled: what the "
-                         "outer ones compute once more, and inputs of inner ones that are let go until then")
+            notes.append("a recomputed call has one in it that has others in it: of those, what is computed once more is not modelled")
         if self.unknown:
             notes.append("recomputed calls run in contexts of the code's own (context_fn): what those keep is not in the tape")
         if self.on_host:

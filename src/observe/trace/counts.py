@@ -8,6 +8,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 import held
+import packing
 
 aten = torch.ops.aten
 # Most elements of which each has a number of its own.
@@ -251,6 +252,7 @@ def ctc_loss(scores, targets, *_, **__):
 
 
 BY_VALUES = {
+    aten._pack_padded_sequence.default: packing.packed,
     aten.unique_consecutive.default: runs, aten._unique2.default: all_differ, aten.masked_select.default: all_chosen,
     aten.bincount.default: each_counted, aten._ctc_loss.Tensor: ctc_loss, aten._ctc_loss.default: ctc_loss,
 }

@@ -14,6 +14,8 @@ import boxes
 import counts
 import guesses
 import held
+import packing
+import parameters
 from checkpoints import replace
 from places import places_of, rows_written, tensors_in
 from sources import Refused
@@ -246,55 +248,6 @@ class Values(TorchDispatchMode):
         return self.run(func, args, kwargs or {})
 
 
-# What was moved, while a module and its parts are.
-MOVED = []
-
-
-def move(self, fn, recurse=True):
-    """`Module._apply` for fake parameters, which PyTorch cannot swap from 2.10 on: tied ones stay tied."""
-    MOVED.append(MOVED[-1] if MOVED else {})
-    try:
-        return move_parameters(self, fn, recurse, MOVED[-1])
-    finally:
-        MOVED.pop()
-
-
-def move_parameters(self, fn, recurse, memo):
-    def moved(tensor, parameter):
-        made = memo.get(id(tensor))
-        if made is None:
-            with torch.no_grad():
-                made = fn(tensor)
-            if parameter and made is not tensor:
-                made = torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
-                made.__dict__.update({key: value for key, value in tensor.__dict__.items() if key not in FAKES})
-            # The original is kept, so that its id is not given to another.
-            memo[id(tensor)], memo[("kept", id(tensor))] = made, tensor
-            if parameter and made is not tensor:
-                # An optimizer that has the original trains what was made of it.
-                tensor._memwall_moved = made
-        return made
-
-    if recurse:
-        for child in self.children():
-            # Some keep more than parameters and buffers (torch/nn/modules/rnn.py; torchmetrics, metric.py).
-            child._apply(fn)
-    for key, parameter in self._parameters.items():
-        if parameter is not None:
-            self._parameters[key] = moved(parameter, True)
-    for key, buffer in self._buffers.items():
-        # A sparse one stays where it is, and an operator that reads it is refused (openai-whisper's `alignment_heads`).
-        if buffer is not None and buffer.layout is torch.strided:
-            self._buffers[key] = moved(buffer, False)
-    return self
-
-
-# What a fake tensor keeps in its own attributes.
-FAKES = {"fake_device", "fake_mode", "constant", "real_tensor", "pytype", "dispatch_keys", "_real_tensor", "item_memo",
-         "nonzero_memo", "unique_memo", "unique_consecutive_memo", "nested_int_memo", "memwall_held"}
-FAKES |= {f"_{name}" for name in FAKES}
-
-
 def inference(mode=True):
     """`torch.inference_mode` as no gradients: operators that are made of others come to a mode whole in it, without sizes of
     the work they do and without the questions for values that are in them."""
@@ -318,10 +271,11 @@ class Mode(FakeTensorMode):
 
 def install(fake_mode):
     """Makes `Module.to` and its like, copies and prints of numbers work on fake tensors."""
-    torch.nn.Module._apply = move
+    torch.nn.Module._apply = parameters.move
     replace(torch.inference_mode, inference)
     torch.Tensor.__deepcopy__ = copied
     held.follow_data(fake_mode)
+    packing.install()
     make = FakeTensor.__new__
 
     def made(cls, *args, **kwargs):

@@ -3,6 +3,7 @@ A forward pass without gradients tells."""
 
 import torch
 
+import collector
 import modules
 
 
@@ -47,6 +48,7 @@ class Lifetimes:
             storage.named = here[self.keys[end - 1]] + 1 if end else recorder.forward_ops
 
 
+@collector.without
 def of(tracer, model, prepare, run, skipped, blocks, experts):
     """A forward pass in fp32 without gradients, in which the same blocks run; none where it fails."""
     recorder = tracer.recorder(experts, "fp32")

@@ -206,6 +206,4 @@ def passed_over(recorder, hooked=frozenset()):
             close()
             row, last = [], None
     close()
-    if recorder.regions.nested:
-        return {}
     return {call: blocks[call][0] for call in skipped} if regions else frozenset(skipped)

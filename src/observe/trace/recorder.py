@@ -351,8 +351,13 @@ class Recorder(Values):
         node.sent = tuple(
             None if one is None else (self.key_of(one), one._is_view(), one.numel()) for one in sent)
         made = [key for key, _, _ in filter(None, node.sent) if key is not None and key >= node._start]
-        # Beyond what goes on from here.
-        node.scratch = max(0, node._peak - self.now)
+        # Beyond what goes on from here, of which the tape has the elements: the real part of a complex tensor has all of its memory.
+        shown = {}
+        for one in filter(lambda one: one is not None, sent):
+            key = self.key_of(one)
+            shown[key] = shown.get(key, 0) + one.numel() * one.dtype.itemsize
+        beyond = sum(max(0, self.storages[key].bytes - shown[key]) for key in set(made))
+        node.scratch = max(0, node._peak - self.now + beyond)
         node.came = tuple(key for key in node.came if key is not None)
         node._start = set(made)
         self.node = None

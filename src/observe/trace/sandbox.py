@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 
+import elsewhere
 from programs import Programs
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -161,6 +162,7 @@ class Sandbox:
 
         builtins.open = io.open = open_moved
         os.open = low_open
+        elsewhere.move(opened, open_moved, self)
 
     def move_folders(self):
         """Makes folders where they may be made, and lists those that lie in two places as one."""

@@ -52,7 +52,9 @@ class Writer:
         holds = self.holds()
         self.arrive(holds)
         self.take_over()
+        starts = []
         for index, group in enumerate(self.groups):
+            starts.append(len(self.ops))
             self.op(group)
             held = holds.get(index)
             if held:
@@ -68,9 +70,18 @@ class Writer:
             "borrows": self.order > 0 and (self.order - 1) in a.held_outputs,
             "weights": self.weights, "tensors": self.tensors, "ops": self.ops, "output": output, "also": also,
         }
-        known = {"leaves_output": self.order in a.own_outputs, "shares_gradient": self.order in a.shared_gradients,
+        made_again = [self.ids[v] for v in a.made_again.get(self.order, ()) if v in self.ids and self.ids[v] in also]
+        known = {"also_made_again": made_again, "leaves_output": self.order in a.own_outputs, "shares_gradient": self.order in a.shared_gradients,
+                 "inner": self.inner([*starts, len(self.ops)]),
                  "reruns_all": a.run[self.order] in a.reentrant, "input_lasts": a.run[self.order] in a.inputs_last}
-        return {**segment, **{name: True for name, holds in known.items() if holds}}
+        return {**segment, **{name: what for name, what in known.items() if what}}
+
+    def inner(self, starts):
+        """Checkpoints in this one, by the places of their operators, of which groups start at `starts`."""
+        calls = self.r.regions.within.get(self.groups[0].first, ()) if self.groups and self.cls else ()
+        place = lambda op_at: starts[sum(group.first < op_at for group in self.groups)]
+        found = [(place(start), place(end), again) for start, end, again in calls]
+        return [list(one) for one in found if one[0] < one[1]]
 
     # Tensors
 
@@ -179,7 +190,7 @@ class Writer:
         short = name[len(self.path) + 1:] if self.path and name.startswith(self.path + ".") else name
         at = self.weight_at[v] = len(self.weights)
         self.weights.append([short, list(parameter.shape), element_of(parameter.dtype)[0], part_of(name, parameter.shape, owner),
-                             self.a.trains(v), int(home != self.order), meets])
+                             self.a.trains(v), int(home != self.order), meets, *([1] if parameter.dtype.is_complex else [])])
         return at
 
     def weight_tensor(self, v):

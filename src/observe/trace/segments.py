@@ -127,8 +127,7 @@ class Assembly(Groups):
         return frozenset(kept) - {None}
 
     def find_swapped(self):
-        """Storages that a step puts in the place of a parameter's or a buffer's own, as momentum encoders do with `param.data = …`: the
-        old one goes."""
+        """Storages that a step puts in the place of a parameter's or a buffer's own (`param.data = …`): the old one goes."""
         tensors = [*self.model.parameters(), *self.model.buffers()]
         return frozenset(map(self.r.known, tensors)) - {None}
 
@@ -158,10 +157,9 @@ class Assembly(Groups):
         count, r = len(self.run), self.r
         self.graded = self.find_graded()
         self.main, self.extra, self.held_outputs, self.kept_by = {}, {}, set(), {}
-        # Storages that their makers hold.
-        self.held = set()
-        # Segments whose own operators alone save their output, beside the next one: recomputed, they leave it to that one.
-        self.own_outputs = set()
+        # Storages that their makers hold; segments whose own operators alone save their output, beside the next one: recomputed, they
+        # leave it to that one; and other tensors that they make again.
+        self.held, self.own_outputs, self.made_again = set(), set(), {}
         # Segments whose output's gradient is another tensor's as well, until they have run backward.
         self.shared_gradients = set()
         # Gradients that wait, and the segment and the tensor that each is for.
@@ -257,8 +255,8 @@ class Assembly(Groups):
                 self.held_outputs.add(order)
                 if max(saved | self.reads.get(storage, set())) <= order + 1:
                     self.own_outputs.add(order)
-            elif is_main and saved == {order}:
-                self.let_go(order, storage, later)
+            elif saved == {order}:
+                self.let_go(order, v, later)
         elif saved and not (next_takes and order + 1 in saved):
             if self.is_taken_over(min(saved), order):
                 self.taken_over.setdefault(min(saved), set()).add(storage)
@@ -270,17 +268,20 @@ class Assembly(Groups):
         elif not saved:
             self.hand_on(order, self.died_in(storage), storage, later, next_takes)
 
-    def let_go(self, order, storage, later):
+    def let_go(self, order, v, later):
         """What a block alone saves, and no block reads behind it: recomputed, it makes that again, and what reads it in the forward
         pass is the last to have it."""
         named = [self.pieces[self.run[one]][1] for one in (order, *later)]
         if named[0] and not any(named[1:]):
-            self.own_outputs.add(order)
-            self.pass_on(order, max(later), storage, [5])
+            if v == self.main.get(order):
+                self.own_outputs.add(order)
+            else:
+                self.made_again.setdefault(order, []).append(v)
+            self.pass_on(order, max(later), self.r.tensors[v].storage, [5])
 
     def is_taken_over(self, saver, order):
-        """Whether what `order` made is let go of behind the backward pass of the first segment that saves it, long before that of
-        `order`; of blocks, some of which are recomputed and alike, the maker keeps it."""
+        """Whether what `order` made goes with the first segment that saves it, long before `order` runs backward; of blocks, the maker
+        keeps it."""
         return not self.answers and saver > order + 1 and not self.pieces[self.run[saver]][1]
 
     def hand_on(self, order, died, storage, later, next_takes):

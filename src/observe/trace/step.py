@@ -9,6 +9,7 @@ import torch
 import beside
 import caches
 import checkpoints
+import collector
 import fake
 import foreign_kernels
 import held
@@ -54,6 +55,7 @@ class Tracer:
         self.built = None
         self.leaks = lasting.Leaks()
 
+    @collector.without
     def build(self, subject):
         values = fake.Values(self.fake_mode, builds=True, shortcut=self.shortcut)
         guessed = values.keep() if subject.is_own else None
@@ -83,6 +85,7 @@ class Tracer:
         made.experts, made.autocast, made.holds = experts, precision in AUTOCAST, self.holds
         return made
 
+    @collector.without
     def record(self, model, prepare, run, precision, skipped=frozenset(), blocks=None, experts=1, answers=False):
         """One forward and backward pass, written down; where the model `answers`, the forward pass without gradients."""
         recorder = self.recorder(experts, precision)
@@ -123,6 +126,7 @@ class Tracer:
         assembly.resting = lasting.resting(recorder, model)
         return assembly
 
+    @collector.without
     def survey(self, model, prepare, run, blocks, experts, answers, precision="fp32", skipped=frozenset()):
         """A forward pass, as a rule through all blocks: which of them are equal."""
         recorder = self.recorder(experts, precision)
@@ -146,13 +150,15 @@ class Tracer:
                 self.leaks.follow(recorder)
         return recorder
 
-    def trace(self, subject):
+    def trace(self, subject, model=None):
+        """The tape of a subject, whose `model` may be built: it is what no step has changed yet."""
         started, self.holds = time.time(), subject.is_own
         # What another trace of this process has frozen is in no list of Python's objects, and never let go.
         gc.unfreeze()
         axes = subject.axes()
-        model = self.build(subject)
-        self.say(f"{self.built}, built in {time.time() - started:.1f} s")
+        if model is None:
+            model = self.build(subject)
+            self.say(f"{self.built}, built in {time.time() - started:.1f} s")
         steps, buffers = Steps(self, subject, model), layout.buffers_of(model)
         varies, points = steps.find_points(axes)
         points = [{**subject.held, **point} for point in points]
@@ -162,11 +168,11 @@ class Tracer:
             raise
         except Exception as error:
             if subject.otherwise(error):
-                return self.trace(subject)
+                return self.trace(subject, steps.unchanged())
             raise (subject.why or error) from None
         if steps.depends_on_length(points):
             steps.hold(points)
-            return self.trace(subject)
+            return self.trace(subject, steps.unchanged())
         fitter = tape.Fitter(axes, points, varies)
         notes, traces, fixed = list(subject.notes), {}, False
         few = len(fitter.few) < len(points)
@@ -193,7 +199,7 @@ class Tracer:
                 trace.steps.update(more)
                 finished = trace.finish()
             if narrowed(subject, steps, trace, finished, varies):
-                return self.trace(subject)
+                return self.trace(subject, steps.unchanged())
             if finished is None:
                 notes.append(f"{precision}: what runs differs between sizes: the tape holds for {points[-1]} alone")
                 trace.alone()
@@ -244,6 +250,13 @@ class Steps:
 
     def run(self, batch):
         return self.subject.run(self.model, batch)
+
+    def unchanged(self):
+        """The model as it was before its first step; none where it has been in another precision."""
+        if self.is_lower:
+            return None
+        self.attributes.restore()
+        return self.model
 
     def record(self, precision, point):
         low = torch.bfloat16

@@ -81,3 +81,5 @@ def install():
 
     safetensors.safe_open = safetensors.torch.safe_open = File
     safetensors.torch.load_file = load_file
+    # As `torch.save`: there are no values to write.
+    safetensors.torch.save_file = safetensors.torch.save_model = lambda *_, **__: None

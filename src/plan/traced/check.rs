@@ -117,6 +117,10 @@ impl TracedModel {
                 return Some("an operator on tensors that are not there");
             }
         }
+        let ends = segment.inner.iter().flat_map(|(from, to, _)| [*from, *to]);
+        if !ends.clone().is_sorted() || ends.max().is_some_and(|to| to as usize > segment.ops.len()) {
+            return Some("a checkpoint in it that is not there");
+        }
         let leaving = || segment.output.iter().chain(&segment.also);
         if !leaving().all(is_tensor) {
             return Some("what leaves is not there");

@@ -5,6 +5,7 @@ mod check;
 mod names;
 mod read;
 mod traces;
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use serde::Deserialize;
 pub use names::intern;
 pub use read::{read_trace, unpacked};
 pub use traces::{TraceTypes, Traces};
+pub use work::TracedWork;
 
 /// The version of the format. The first had training steps alone, the third nothing that the model itself recomputes.
 pub const VERSION: u32 = 4;
@@ -200,6 +202,9 @@ pub struct Segment {
     pub output: Option<u32>,
     /// Further ones whose gradients come back.
     pub also: Vec<u32>,
+    /// Of these, what its own operators alone save and no block reads: recomputed, the segment makes it again.
+    #[serde(default)]
+    pub also_made_again: Vec<u32>,
     /// Its own operators alone save what leaves, beside the next segment.
     #[serde(default)]
     pub leaves_output: bool,
@@ -212,6 +217,9 @@ pub struct Segment {
     /// Recomputed, what comes in is an attribute of a custom function's context, up to the end of the backward pass.
     #[serde(default)]
     pub input_lasts: bool,
+    /// Checkpoints in it: their first operator, one past their last, and 1 where they run again to the last.
+    #[serde(default)]
+    pub inner: Vec<(u32, u32, u8)>,
 }
 
 /// A parameter.
@@ -231,6 +239,9 @@ pub struct TracedWeight(
     pub u8,
     /// 0: no other segment makes a part of its gradient; 1: this part comes first and waits; 2: it is added to one that
     /// waits.
+    pub u8,
+    /// 1: its elements are complex, each of two numbers.
+    #[serde(default)]
     pub u8,
 );
 
@@ -330,33 +341,6 @@ pub struct TracedOp(
     #[serde(default)]
     pub u8,
 );
-
-/// Kinds of work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
-pub enum TracedWork {
-    /// Batch, rows, inner, columns.
-    Product,
-    /// Positions, channels in and out, window, whether strided.
-    Convolution,
-    /// Heads of all samples, queries, heads that share a key, channels of a head, whether causal.
-    Attention,
-    Rows,
-    Normalized,
-}
-
-impl TracedWork {
-    /// How many sizes it has.
-    #[must_use]
-    pub const fn sizes(self) -> usize {
-        match self {
-            Self::Product => 4,
-            Self::Convolution | Self::Attention => 5,
-            Self::Rows | Self::Normalized => 0,
-        }
-    }
-}
 
 impl TracedModel {
     /// Whether sizes depend on that.

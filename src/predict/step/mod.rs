@@ -1,6 +1,6 @@
 //! One micro-batch of a job on one GPU: its tapes, played.
 
-mod handed;
+mod checkpoints;
 pub(in crate::predict) mod layers;
 mod micro_batch;
 pub(in crate::predict) mod outputs;
@@ -77,8 +77,8 @@ impl StepTapes {
         };
         let checkpointed = checkpointed(&walk, every, classes);
         if recompute == Recompute::All {
-            handed::take_outputs(&mut walk, &checkpointed);
-            handed::stop_early(&mut walk, job);
+            checkpoints::own_inputs(&mut walk, &checkpointed);
+            checkpoints::stop_early(&mut walk, job);
         }
         let gradients = weight_gradients(job);
         let offload = Offload::of(&job.training.offload_modules);

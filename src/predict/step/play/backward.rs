@@ -1,9 +1,10 @@
 //! The backward pass: gradients made and added, saved tensors freed.
 
+mod again;
 mod held;
 
 use super::log::{BlockKey, Log};
-use super::recompute::{Uses, early_stop, first_asking};
+use super::recompute::{Uses, early_stop, first_asking, inner};
 use super::shared::{SharedWeight, shared_weights};
 use super::{Groups, LiveBytes, PassPeak, WeightGradients};
 use crate::model::{Flow, Group, Home, Op, Part, Tape, TensorId, TiedGrad};
@@ -40,6 +41,8 @@ struct BackwardPass<'a> {
     held_for_others: Vec<TensorId>,
     /// What nothing saves any more and goes with the graph.
     lasting: Vec<TensorId>,
+    /// What checkpoints in a recomputed tape alone save, by tensor.
+    inside: Vec<bool>,
 }
 
 /// What a tape's backward pass comes to.
@@ -82,6 +85,7 @@ pub(in crate::predict) fn backward(
         framed: Vec::new(),
         held_for_others: Vec::new(),
         lasting: Vec::new(),
+        inside: inner::saved_inside(tape),
     };
     let framed = tape.reruns_all && run.uses.again.contains(&true);
     if tape.stops_early && run.uses.again.iter().all(|again| *again) {
@@ -100,7 +104,9 @@ pub(in crate::predict) fn backward(
     run.alive.mark("output gradient", Group::ActivationGradient, 0);
     for at in (0..tape.ops.len()).rev() {
         run.restore(at);
+        run.restore_inner(at);
         run.step(at);
+        run.leave_inner(at);
     }
     if framed {
         run.leave_frame();
@@ -149,25 +155,6 @@ impl BackwardPass<'_> {
         }
     }
 
-    /// A tensor of an operator that runs again: what was thrown away is there once more, what nobody saves as long as
-    /// it is read.
-    fn again(&mut self, id: TensorId, fleeting: &mut [bool]) {
-        let (tensor, slot) = (*self.tape.get(id), id.0 as usize);
-        if tensor.view_of.is_some() || tensor.home != Home::Local {
-            return;
-        }
-        if self.uses.saves[slot] == 0 && self.uses.forced[slot] {
-            // Handed over instead of computed, and not needed beyond that.
-            self.alive.give(tensor.group, tensor.allocated(), BlockKey::tensor(slot));
-        } else if self.uses.saves[slot] == 0 {
-            fleeting[slot] = true;
-            self.alive.take(tensor.group, tensor.allocated(), BlockKey::tensor(slot));
-        } else if self.uses.dropped[slot] {
-            self.uses.dropped[slot] = false;
-            self.alive.take(tensor.group, tensor.allocated(), BlockKey::tensor(slot));
-        }
-    }
-
     /// What `op` saved and was thrown away is there again before its backward matmuls run.
     fn remake(&mut self, at: usize) {
         let tape = self.tape;
@@ -197,8 +184,10 @@ impl BackwardPass<'_> {
                     // It is added to the gradient that waits there.
                     Flow::Pass if tape.get(*id).home == Home::Elsewhere => {}
                     Flow::Pass => {
-                        // A kernel-less operator is a view, and so is what it gives back.
-                        self.gradients[first as usize].view |= tape.traced && op.launches == 0;
+                        // A kernel-less operator is a view, and so is what it gives back; a sum gives its gradient back expanded
+                        // (torch/csrc/autograd/FunctionsManual.cpp, `sum_backward`).
+                        let expands = self.gradients[first as usize].bytes < tape.get(*id).allocated();
+                        self.gradients[first as usize].view |= tape.traced && (op.launches == 0 || expands);
                         self.gradients[first as usize].holders += 1;
                         self.made.push((*id, first));
                     }
@@ -210,7 +199,8 @@ impl BackwardPass<'_> {
                     }
                 }
             }
-            self.alive.mark(op.name, Group::ActivationGradient, op.scratch_backward);
+            let scratch = op.scratch_backward.saturating_sub(self.summed_later(at));
+            self.alive.mark(op.name, Group::ActivationGradient, scratch);
             self.meet(op);
         }
         let overwritten = |id: &TensorId| {

@@ -94,7 +94,7 @@ pub(in crate::predict) struct TapeLog {
     pub until_exit: Vec<BlockKey>,
     /// Gradients of weights that stay, in the order of the weights.
     pub weight_gradients: Vec<BlockKey>,
-    /// What neither pass gives back, beside those and what is handed on.
+    /// What neither pass gives back, beside those and what is passed on.
     pub left: Vec<BlockKey>,
     /// Keys below this one are those of tensors; as many from there on are gradients that leave the tape.
     pub tensors: u32,
@@ -139,8 +139,8 @@ pub(in crate::predict) fn logged(tape: &Tape, recompute: Recompute, gradients: W
             Event::Pass(_) => {}
         }
     }
-    let handed = output.iter().chain(&after.input_gradient);
-    handed.chain(&until_exit).chain(&weight_gradients).for_each(|key| leave(&mut taken, *key));
+    let passed_on = output.iter().chain(&after.input_gradient);
+    passed_on.chain(&until_exit).chain(&weight_gradients).for_each(|key| leave(&mut taken, *key));
     let mut left: Vec<BlockKey> = (0..).zip(&taken).filter(|(_, at)| **at > 0).map(|(key, _)| BlockKey(key)).collect();
     left.sort_by_key(|key| taken[key.0 as usize]);
     TapeLog {

@@ -17,7 +17,7 @@ pub(in crate::predict) use log::{BlockKey, Event, TapeLog, logged};
 pub(in crate::predict) use offload::OFFLOADED_MODULES;
 pub use offload::Offload;
 pub use recompute::{Recompute, RecomputedModules};
-pub(in crate::predict) use recompute::{Uses, early_stop, runs_again, uses};
+pub(in crate::predict) use recompute::{Uses, again_inside, early_stop, runs_again, uses};
 
 use crate::model::{GROUPS, Group, Home, Tape, Tensor, TensorId};
 use backward::backward;

@@ -2,6 +2,8 @@
 
 use crate::model::{Element, Home, Op, Tape, TensorId, Unit, Work};
 
+pub(super) mod inner;
+
 /// What is recomputed of a tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recompute {
@@ -114,6 +116,9 @@ pub fn uses(tape: &Tape, recompute: Recompute) -> Uses {
         for id in tape.ids(op.saved) {
             saves[tape.storage(*id).0 as usize] += 1;
         }
+        if recompute == Recompute::All {
+            inner::inputs_at(tape, at).for_each(|root| saves[root.0 as usize] += 1);
+        }
         again[at] = match recompute {
             Recompute::All | Recompute::SelectiveOp { .. } => true,
             other => {
@@ -154,10 +159,9 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
             let root = tape.storage(*id);
             // What an operator outside the run reads is kept: it is the run's output.
             let read = !discards(op) || tape.get(*id).view_of.is_some();
-            // A later block, recomputed as well, holds what it is handed; a copy of a weight it has from autocast's cache.
-            let handed =
-                tape.traced && !tape.get(root).cached && tape.also.iter().any(|also| tape.storage(*also) == root);
-            let leaves = (read && read_until[root.0 as usize] > at) || leaving == Some(root) || handed;
+            // A later block, recomputed as well, holds what is passed to it; a copy of a weight it has from autocast's cache.
+            let passed_on = tape.traced && !tape.get(root).cached && passed_on(tape, root);
+            let leaves = (read && read_until[root.0 as usize] > at) || leaving == Some(root) || passed_on;
             uses.forced[root.0 as usize] |= forced;
             let kept = leaves || uses.forced[root.0 as usize];
             uses.dropped[root.0 as usize] = !kept && tape.get(root).home == Home::Local;
@@ -171,6 +175,12 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
         uses.dropped[slot] = uses.saves[slot] > 0 && tape.get(root).home == Home::Local;
     }
     drop_copies(tape, uses);
+}
+
+/// Whether a tensor leaves beside the output, and is not made again for that.
+fn passed_on(tape: &Tape, root: TensorId) -> bool {
+    let leaves = |also: &TensorId| tape.storage(*also) == root && !tape.also_made_again.contains(also);
+    tape.also.iter().any(leaves)
 }
 
 /// A matmul whose input is made again keeps no FP8 copy of it: that is made again as well (Transformer Engine's
@@ -203,13 +213,24 @@ pub fn first_asking(tape: &Tape) -> Option<usize> {
 /// saved tensor is there, which for saved inputs is before the operator itself runs
 /// (torch/utils/checkpoint.py, `_StopRecomputationError`).
 pub fn early_stop(tape: &Tape) -> usize {
-    first_asking(tape).map_or(0, |at| {
-        let op = &tape.ops[at];
-        let outputs = tape.ids(op.outputs);
-        // A matrix multiplication saves what it reads: that a later part of the model holds its output makes it run no further.
-        let may_save_output = !matches!(op.work, Work::Product(_) | Work::Convolution(_));
-        at + usize::from(may_save_output && tape.ids(op.saved).iter().any(|id| outputs.contains(id)))
-    })
+    if tape.inner.is_empty() {
+        return first_asking(tape).map_or(0, |at| stop_behind(tape, at));
+    }
+    inner::early_stop(tape)
+}
+
+/// The first operator that does not run again, where the one at `at` is the last that saves anything.
+fn stop_behind(tape: &Tape, at: usize) -> usize {
+    let op = &tape.ops[at];
+    let outputs = tape.ids(op.outputs);
+    // A matrix multiplication saves what it reads: that a later part of the model holds its output makes it run no further.
+    let may_save_output = !matches!(op.work, Work::Product(_) | Work::Convolution(_));
+    at + usize::from(may_save_output && tape.ids(op.saved).iter().any(|id| outputs.contains(id)))
+}
+
+/// Whether an operator runs again in a checkpoint inside of what is recomputed.
+pub fn again_inside(tape: &Tape, at: usize, recompute: Recompute) -> bool {
+    recompute == Recompute::All && inner::runs_again(tape, at)
 }
 
 /// Whether the operator at `at` runs again in the backward pass; `products` counts matrix multiplications so far.

@@ -13,7 +13,7 @@ use super::units::{ModuleRerun, ShardedModules};
 use crate::model::{Flow, Home, MatMul, Op, Part, RepeatedOps, Tape, TensorId, Unit, Work};
 use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
-use crate::predict::step::play::{Recompute, early_stop, runs_again};
+use crate::predict::step::play::{Recompute, again_inside, early_stop, runs_again};
 use crate::predict::time::collectives::backward_gathers;
 use crate::predict::time::pass_costs::PassCosts;
 use crate::units::{Bytes, Flops, Seconds};
@@ -174,7 +174,8 @@ impl Tally<'_> {
         let compute = self.products(op);
         let fused = matches!(op.work, Work::Attention(_));
         let again = train && course.runs_again(op, at);
-        for rerun in std::iter::once(false).chain(again.then_some(true)) {
+        let inner = again_inside(tape, at, course.recompute) && train;
+        for rerun in [false].into_iter().chain(again.then_some(true)).chain(inner.then_some(true)) {
             let seconds = self.run_forward(op, compute.forward, rerun);
             let pass = &mut self.sums.pass;
             let way = |of: Seconds| {

@@ -1,7 +1,7 @@
 //! What is held while a tape runs backward, beside what its operators hold.
 
 use super::BackwardPass;
-use crate::model::{Group, Home};
+use crate::model::{Flow, Group, Home, Tensor, TensorId};
 use crate::predict::step::play::log::BlockKey;
 
 impl BackwardPass<'_> {
@@ -43,5 +43,24 @@ impl BackwardPass<'_> {
             let tensor = self.tape.get(root);
             self.alive.give(tensor.group, tensor.allocated(), BlockKey::tensor(root.0 as usize));
         }
+    }
+
+    /// Bytes of sums that the engine makes when a recomputed operator has returned, and with that let go of what it saved: its hooks keep
+    /// nothing of that (torch/utils/checkpoint.py, `_checkpoint_hook`, `unpack_hook`).
+    pub(super) fn summed_later(&self, at: usize) -> u64 {
+        let (tape, op) = (self.tape, &self.tape.ops[at]);
+        let whole = tape.ids(op.outputs).first().map_or(0, |id| tape.get(*id).numel);
+        if !(op.broadcasts && tape.stops_early && self.uses.again[at]) {
+            return 0;
+        }
+        let new = tape
+            .ids(op.inputs)
+            .iter()
+            .zip(tape.flows(op.inputs))
+            .filter(|(_, flow)| matches!(flow, Flow::New | Flow::View));
+        let sums: u64 = new.map(|(id, _)| tape.get(*id)).filter(|one| one.numel < whole).map(Tensor::allocated).sum();
+        let goes = |id: &&TensorId| self.uses.saves[tape.storage(**id).0 as usize] == 1;
+        let saved: u64 = tape.ids(op.saved).iter().filter(goes).map(|id| tape.get(tape.storage(*id)).allocated()).sum();
+        sums.min(saved)
     }
 }

@@ -1,4 +1,4 @@
-//! What checkpointed blocks hand to those behind them, and how far they run again.
+//! Checkpointed blocks of a walk: how far each runs again, and which block holds the input of the one behind it.
 
 use crate::model::Walk;
 use crate::predict::job::Job;
@@ -13,7 +13,7 @@ pub(super) fn stop_early(walk: &mut Walk, job: &Job) {
 
 /// A recomputed block saves nothing, its output neither: the tape behind it holds what comes in, where it would else have
 /// borrowed it from the block that saved it.
-pub(super) fn take_outputs(walk: &mut Walk, checkpointed: &[bool]) {
+pub(super) fn own_inputs(walk: &mut Walk, checkpointed: &[bool]) {
     let leaves = |walk: &Walk, layer: usize| {
         checkpointed.get(layer) == Some(&true) && walk.kinds[walk.order[layer]].1.leaves_output
     };
