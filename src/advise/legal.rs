@@ -3,7 +3,7 @@
 use crate::catalog::Generation;
 use crate::model::Input;
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{CpuOffload, Mode, Sharding};
+use crate::plan::keywords::{CpuOffload, Framework, Mode, Sharding};
 use crate::predict::Job;
 
 /// What may be shared out over data-parallel ranks: what the plan's own engine can, else what the framework's can.
@@ -27,4 +27,11 @@ pub(super) fn offloads(job: &Job, pipeline: u64, offload: CpuOffload, checkpoint
 pub(super) fn cuts_sequence(job: &Job, context: u64) -> bool {
     let tokens = matches!(job.architecture.input(), Input::Tokens(_));
     context == 1 || (tokens && job.batch.sequence.is_multiple_of(2 * context))
+}
+
+/// megatron-core 0.16, core/transformer/moe/moe_layer.py, `MoELayer.forward`: it trains experts under tensor parallelism with
+/// sequence parallelism alone.
+pub(super) fn needs_sequence_parallel(job: &Job) -> bool {
+    let routes = job.decoder().is_some_and(|decoder| decoder.moe.is_some());
+    routes && job.profile.framework == Framework::Megatron && job.training.mode == Mode::Train
 }

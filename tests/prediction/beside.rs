@@ -51,7 +51,7 @@ fn transfers_and_collectives_share_the_boards_lanes() {
         ))
     };
     let times = [350, 250, 150, 75].map(with);
-    assert!(times.is_sorted(), "{times:?}");
+    assert!(times.is_sorted_by(|more, less| *less >= more * (1.0 - 1e-9)), "{times:?}");
 }
 
 fn experts(micro_batches: u64, training: &str, distribution: &str) -> String {

@@ -257,8 +257,8 @@ fn megatron_refuses_what_its_own_code_refuses() {
         ))
     };
     assert_eq!(experts(", sequence_parallel: true"), NONE);
-    let [only] = &experts("")[..] else { panic!("{:?}", experts("")) };
-    assert!(only.contains("distribution.sequence_parallel") && only.ends_with("must be true"), "{only}");
+    // What it refuses to run is predicted all the same, and said.
+    assert_eq!(experts(""), NONE);
     let offloads =
         |keys: &str| faults(&format!("model: {{preset: llama-3-8b, framework: megatron}}\ntraining: {{{keys}}}\n"));
     assert_eq!(offloads("offload_modules: [core_attn]"), NONE);

@@ -50,7 +50,9 @@ fn brute(
             continue;
         }
         let mut settings = Vec::new();
-        for sp in [false, true].into_iter().filter(|sp| !sp || tp > 1) {
+        // Megatron trains experts under tensor parallelism with sequence parallelism alone (moe_layer.py).
+        let legal = |sp: &bool| if tp == 1 { !sp } else { *sp || !megatron || experts < 2 };
+        for sp in [false, true].into_iter().filter(legal) {
             for micro in to(batch / dp).filter(|micro| (batch / dp).is_multiple_of(*micro)) {
                 let steps = batch / dp / micro;
                 let mut schedules = vec!["1f1b, virtual_pipeline: 1".to_owned()];

@@ -119,6 +119,7 @@ impl<'a> Space<'a> {
             (false, _) => vec![false],
             // A plan without tensor parallelism has no say of its own.
             (true, true) if self.own.tensor > 1 => vec![self.own.sequence],
+            (true, _) if legal::needs_sequence_parallel(self.job) => vec![true],
             (true, _) => vec![false, true],
         }
     }

@@ -15,9 +15,10 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     }
     let section = settings.flag(&format!("{ARGUMENTS}.{NAME}"));
     let written = || {
-        let found = settings.text(ARGUMENTS)?;
-        let arguments: Value = serde_json::from_str(&found.value.replace('\'', "\"").replace("True", "true")).ok()?;
-        let told = settings::truth(arguments.get(NAME)?)?;
+        let found = settings.get(ARGUMENTS)?.clone();
+        let parsed = || serde_json::from_str::<Value>(found.value.as_str()?).ok();
+        let arguments = if found.value.is_object() { Some(found.value.clone()) } else { parsed() };
+        let told = settings::truth(arguments?.get(NAME)?)?;
         Some(found.map(|_| told))
     };
     imported.set(keys::training::use_reentrant, section.or_else(written).filter(|found| found.value));

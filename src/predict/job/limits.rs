@@ -53,9 +53,9 @@ pub(super) fn check(
     if profile.framework == Framework::Megatron && training.mode == Mode::Train {
         // megatron-core 0.16, core/transformer/moe/moe_layer.py, `MoELayer.forward`
         if routes && degrees.tensor > 1 && !degrees.sequence_parallel {
-            notes.fault(
+            notes.assume(
                 keys::distribution::sequence_parallel,
-                "false: Megatron trains experts under tensor parallelism with sequence parallelism alone; must be true",
+                "false, which Megatron refuses: it trains experts under tensor parallelism with sequence parallelism alone",
             );
         }
         if training.cpu_offload == CpuOffload::Parameters {
