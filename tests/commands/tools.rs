@@ -376,6 +376,11 @@ fn gpus_that_each_scale_needs_are_listed() {
     assert!(large["why"].as_str().unwrap().contains("each of 2 would hold 20.0 GiB of cache"), "{large}");
     // Positions of GPT-3 end at 2048.
     assert!(row("gpt-3-175b", 16)["why"].as_str().unwrap().contains("its requests have 2048 tokens"));
+    // DeepSeek-V3: 671.0 billion in 2 bytes are 1 250 GiB, nearly all of 16 GPUs and 39 GiB of each of 32; its latents are
+    // (512 + 64) x 2 bytes a layer and token, 8.6 GiB of all 61 layers, so that whoever holds the weights can serve. Keys and
+    // values of 128 heads, (192 + 128) x 2 bytes each, would be 610 GiB.
+    let latents = row("deepseek-v3", 16);
+    assert_eq!((&latents["gpus_at_least"], &latents["gpus_to_serve"]), (&Value::from(32), &Value::from(32)));
     for name in ["llama-2-7b", "llama-3-70b", "gpt-3-175b", "llama-3.1-405b", "deepseek-v3"] {
         let gpus = [16, 8, 4].map(|bits| row(name, bits)["gpus_at_least"].as_u64().unwrap());
         assert!(gpus.is_sorted_by(|more, fewer| more >= fewer), "{name}: {gpus:?}");
