@@ -42,3 +42,4 @@ mod sweep;
 mod traced;
 mod truth;
 mod walks;
+mod words;
