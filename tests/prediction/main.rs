@@ -34,6 +34,7 @@ mod reserved;
 mod roofline;
 mod scale;
 mod search;
+mod search_limits;
 mod sharding;
 mod sight;
 mod speed;
