@@ -1,10 +1,15 @@
 //! What `search`, the smallest change, the fewest GPUs and the largest model call a plan is one thing.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use crate::support::catalog;
 use memwall::advise::{KNOBS, Request, SearchProgress, fewest_gpus, largest_model, left_out, search, smallest_change};
+use memwall::compare::Bands;
 use memwall::plan::keywords::{CpuOffload, Sharding};
 use memwall::plan::{Document, Plan};
 use memwall::predict::{self, Job};
+use memwall::report::search as report;
 
 const MODEL_70B: &str = "model: {preset: llama-3-70b, framework: megatron, batch_size: 32, sequence_length: 4096}\n\
                          hardware: {gpu_type: NVIDIA A100}\ncluster: {num_gpus: 8}\n";
@@ -108,4 +113,34 @@ fn sharding_of_another_engine_is_searched_where_the_plan_has_it() {
     // PyTorch's engines are all searched.
     let plain = plan(&MODEL_8B.replace(", framework: megatron", ""));
     assert!(left_out(&Job::resolve(&plain, catalog).unwrap()).is_empty());
+}
+
+/// What is said of #3 is said of one plan that is printed: rows of both tables with one number are one plan.
+#[test]
+fn a_number_of_a_search_is_one_printed_plan() {
+    let whole = plan(MODEL_8B);
+    let request = Request { top: 20, ..request(&whole, &[]) };
+    let found = search(&request, catalog(), &SearchProgress::default()).unwrap();
+    let bands = Bands::of(&Job::resolve(&whole, catalog()).unwrap());
+    for top in [3, 10] {
+        let text = report::text("plan", "", &found, (Duration::ZERO, top), 400);
+        let (first, front) = text.split_once("less memory for less speed").unwrap();
+        let rows = |table: &str| -> BTreeMap<usize, String> {
+            // Rate, MFU, memory and the first degrees: a column that is alike in all rows stands in one table alone.
+            let numbered = |line: &str| {
+                let (number, plan) = line.trim().split_once(' ')?;
+                Some((number.parse().ok()?, plan.split_whitespace().take(7).collect::<Vec<_>>().join(" ")))
+            };
+            table.lines().filter(|line| line.starts_with("  ")).filter_map(numbered).collect()
+        };
+        let (first, front) = (rows(first), rows(front));
+        assert!(first.keys().copied().eq(1..=top) && front.len() == found.front.len(), "{text}");
+        assert!(front.iter().all(|(number, row)| first.get(number).is_none_or(|own| own == row)), "{text}");
+        let said = report::trust(&found, (&bands, top), 400);
+        let numbers = said.split('#').skip(1).map(|rest| rest.split(' ').next().unwrap().parse::<usize>().unwrap());
+        assert!(
+            numbers.clone().count() == 3 && numbers.into_iter().all(|number| first.contains_key(&number)),
+            "{said}"
+        );
+    }
 }

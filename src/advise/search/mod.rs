@@ -88,7 +88,7 @@ pub struct SearchOutcome {
     /// The plan that needs least memory, where none fits.
     pub nearest: Option<RankedPlan>,
     /// Where none fits: a plan that would by an offload that is not searched, as the framework has no such thing.
-    pub unsupported: Option<RankedPlan>,
+    pub unsupported: Option<Box<RankedPlan>>,
     /// The least time of a sample of each set of degrees (tensor, pipeline, context, expert) of which a plan was evaluated
     /// that fits, in their order.
     pub degrees: Vec<Seconds>,
@@ -148,7 +148,7 @@ pub fn search_aloud(
     let gathered = explorer.explore(&|so_far| tell(&|| found(so_far.clone())));
     let mut found = found(gathered);
     if found.ranked.is_empty() && !found.cancelled {
-        found.unsupported = fitting::unsupported(request, &job, catalog, progress);
+        found.unsupported = fitting::unsupported(request, &job, catalog, progress).map(Box::new);
     }
     Ok(found)
 }

@@ -86,7 +86,7 @@ pub enum Answer {
     /// How many GPUs are needed, and with which plan.
     Gpus(Limit<FewestGpus>),
     /// The largest models.
-    Model(Limit<LargestModel>),
+    Model(Box<Limit<LargestModel>>),
 }
 
 /// One line of what was found.
@@ -227,7 +227,9 @@ impl SearchRequest {
             }
             Aim::SmallestChange => smallest_change(&request, &self.catalog, progress).map(Answer::Change),
             Aim::FewestGpus => fewest_gpus(&request, &self.catalog, progress).map(Answer::Gpus),
-            Aim::LargestModel => largest_model(&request, &self.catalog, progress).map(Answer::Model),
+            Aim::LargestModel => {
+                largest_model(&request, &self.catalog, progress).map(|found| Answer::Model(Box::new(found)))
+            }
         };
         answer.map_err(why)
     }
