@@ -12,6 +12,18 @@ pub(super) fn shardings(job: &Job) -> &'static [Sharding] {
     if degrees.engine_is_given { degrees.engine.shardings() } else { job.profile.data_parallel.proposed.is }
 }
 
+/// What the framework can share out by another engine than the one that is searched: no search proposes it.
+#[must_use]
+pub fn left_out(job: &Job) -> Vec<Sharding> {
+    if job.degrees.num_gpus == 1 || job.training.mode == Mode::Inference {
+        return Vec::new();
+    }
+    let searched = |sharding: &Sharding| shardings(job).contains(sharding) || *sharding == job.degrees.asked();
+    let can =
+        |sharding: &Sharding| job.profile.data_parallel.engines.is.iter().any(|e| e.shardings().contains(sharding));
+    Sharding::ALL.iter().copied().filter(|sharding| can(sharding) && !searched(sharding)).collect()
+}
+
 /// Whether what is offloaded goes with a pipeline and with what is recomputed. On a CPU nothing is: it is in the host's
 /// memory already, and a plan that says otherwise is refused.
 pub(super) fn offloads(job: &Job, pipeline: u64, offload: CpuOffload, checkpointing: &Checkpointing) -> bool {

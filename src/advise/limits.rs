@@ -3,8 +3,15 @@
 use super::search::{KNOBS, LAYOUT, RankedPlan, Request, SearchProgress, any_that_fits, divisors, search};
 use crate::catalog::Catalog;
 use crate::plan::keys;
+use crate::plan::keywords::ModelType;
 use crate::plan::{Change, Fault, Plan};
-use crate::predict::Job;
+use crate::predict::{Job, host_memory};
+use crate::units::{Bytes, three_figures};
+
+const OFFLOAD: &str = keys::training::cpu_offload;
+
+/// Numbers of nodes that are tried one by one: above that halves are told apart, taking it that twice as many hold no less.
+const ONE_BY_ONE: u64 = 64;
 
 /// Beyond this nobody asks for more GPUs.
 const MOST_GPUS: u64 = 1 << 16;
@@ -15,8 +22,46 @@ const EXACT: f64 = 0.02;
 /// Billions of parameters that are tried at most.
 const MOST_BILLIONS: f64 = 20_000.0;
 
-/// The fewest GPUs on which the plan fits with any setting of its knobs, and the quickest such plan. Up to a node
-/// their number doubles; above it is whole nodes.
+/// A plan of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeldPlan {
+    /// It, with its figures.
+    pub ranked: RankedPlan,
+    /// Host memory that each GPU's offload needs.
+    pub host: Option<Bytes>,
+}
+
+/// An answer twice: how much the host holds no plan says, and offload brings almost any model onto one GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limit<T> {
+    /// With any setting of the knobs: what a search of such a plan would find.
+    pub any: T,
+    /// With nothing more in host memory than the plan itself asks for.
+    pub kept: T,
+}
+
+impl Limit<FewestGpus> {
+    /// The answers that differ, the one with every knob free first.
+    #[must_use]
+    pub fn apart(&self) -> Vec<&(u64, HeldPlan)> {
+        let fewer = |(gpus, _): &&(u64, HeldPlan)| self.any.as_ref().is_none_or(|(any, _)| any != gpus);
+        self.any.iter().chain(self.kept.iter().filter(fewer)).collect()
+    }
+}
+
+impl Limit<LargestModel> {
+    /// The answers that differ, the one with every knob free first.
+    #[must_use]
+    pub fn apart(&self) -> Vec<&LargestModel> {
+        let is_same = self.any.sizes() == self.kept.sizes();
+        [&self.any, &self.kept].into_iter().take(if is_same { 1 } else { 2 }).collect()
+    }
+}
+
+/// How many GPUs, and a plan for them; none where no number is enough.
+pub type FewestGpus = Option<(u64, HeldPlan)>;
+
+/// The fewest GPUs on which the plan fits, and the quickest such plan. Up to a node any number is tried, beyond it whole nodes.
 ///
 /// # Errors
 /// Every fault of the plan itself.
@@ -24,38 +69,61 @@ pub fn fewest_gpus(
     request: &Request<'_>,
     catalog: &Catalog,
     progress: &SearchProgress,
-) -> Result<Option<(u64, RankedPlan)>, Vec<Fault>> {
+) -> Result<Limit<FewestGpus>, Vec<Fault>> {
     let node = any_size(request.plan, catalog)?.hardware.gpus_per_node.max(1);
-    let fits = |gpus: u64| StartingPoint::of_gpus(request, gpus, catalog)?.any(catalog, progress);
-    let quickest = |gpus: u64, any: RankedPlan| {
-        let held = StartingPoint::of_gpus(request, gpus, catalog);
-        Ok(held.map(|held| (gpus, held.quickest(catalog, progress).unwrap_or_else(|| held.told(any)))))
+    let least = |request: &Request<'_>, below: u64| {
+        let fits = |gpus: u64| StartingPoint::of_gpus(request, gpus, catalog)?.any(catalog, progress);
+        let (gpus, any) = least_that_fits(fits, (node, below), progress)?;
+        let start = StartingPoint::of_gpus(request, gpus, catalog)?;
+        Some((gpus, start.quickest(catalog, progress).unwrap_or_else(|| start.told(any, catalog))))
     };
-    let within = std::iter::successors(Some(1_u64), |gpus| Some(gpus * 2)).take_while(|gpus| *gpus < node);
-    for gpus in within {
-        if let Some(found) = fits(gpus) {
-            return quickest(gpus, found);
-        }
+    let kept = least(&offloading_as_given(request), MOST_GPUS + 1);
+    let most = kept.as_ref().map_or(MOST_GPUS + 1, |(gpus, _)| *gpus);
+    let fewer = if request.keep.contains(&OFFLOAD) { None } else { least(request, most) };
+    Ok(Limit { any: fewer.or_else(|| kept.clone()), kept })
+}
+
+/// The first size for which `fits` has something, below `below`: every number of GPUs of a node, then every number of
+/// nodes; of more than [`ONE_BY_ONE`] that it may be, halves are told apart first.
+fn least_that_fits<T>(
+    fits: impl Fn(u64) -> Option<T>,
+    (node, below): (u64, u64),
+    progress: &SearchProgress,
+) -> Option<(u64, T)> {
+    let fits = |gpus: u64| if gpus < below && !progress.is_cancelled() { fits(gpus) } else { None };
+    if let Some(found) = (1..=node).find_map(|gpus| Some((gpus, fits(gpus)?))) {
+        return Some(found);
     }
-    // Doubling the nodes first, then between the last that is too small and the first that is not.
-    let (mut small, mut large) = (0, 1);
+    let (mut small, mut large) = (1, 2);
     let mut found = loop {
-        if progress.is_cancelled() || large * node > MOST_GPUS {
-            return Ok(None);
+        if progress.is_cancelled() || (small + 1) * node >= below {
+            return None;
         }
-        match fits(large * node) {
-            Some(found) => break found,
+        // The last step ends where no more are wanted.
+        let last = large.min((below - 1) / node);
+        match fits(last * node) {
+            Some(found) => break (last * node, found),
             None => (small, large) = (large, large * 2),
         }
     };
-    while large - small > 1 && !progress.is_cancelled() {
+    large = found.0 / node;
+    while large - small > ONE_BY_ONE {
         let middle = small + (large - small) / 2;
         match fits(middle * node) {
-            Some(better) => (found, large) = (better, middle),
+            Some(better) => (found, large) = ((middle * node, better), middle),
             None => small = middle,
         }
     }
-    quickest(large * node, found)
+    (small + 1..large).find_map(|nodes| Some((nodes * node, fits(nodes * node)?))).or(Some(found))
+}
+
+/// The same with nothing more in host memory than the plan asks for.
+fn offloading_as_given<'a>(request: &Request<'a>) -> Request<'a> {
+    let mut kept = request.clone();
+    if !kept.keep.contains(&OFFLOAD) {
+        kept.keep.push(OFFLOAD);
+    }
+    kept
 }
 
 /// The job of a plan, or where its own degrees do not go with its batch, of one GPU: what of it does not depend on them.
@@ -83,19 +151,15 @@ struct StartingPoint<'a> {
 }
 
 impl<'a> StartingPoint<'a> {
-    /// What `other` removes is gone and `set` has been done, which is what `other` sets. Every knob is free but offload,
-    /// which stays as the plan has it: how much the host holds no plan says. None where no degrees go with the batch.
+    /// What `other` removes is gone and `set` has been done, which is what `other` sets. Every knob is free that the request
+    /// does not keep. None where no degrees go with the batch.
     fn of(request: &'a Request<'a>, other: Change, set: impl Fn(&mut Plan), catalog: &Catalog) -> Option<Self> {
-        const OFFLOAD: &str = "training.cpu_offload";
         let mut plan = request.plan.clone();
         for key in &other.remove {
             plan.clear(key);
         }
         set(&mut plan);
-        let mut keep = request.keep.clone();
-        if !keep.contains(&OFFLOAD) {
-            keep.push(OFFLOAD);
-        }
+        let keep = request.keep.clone();
         // Degrees that only suited another size are the search's to choose.
         for key in KNOBS.iter().filter(|key| !keep.contains(key)) {
             plan.clear(key);
@@ -124,7 +188,7 @@ impl<'a> StartingPoint<'a> {
     }
 
     /// The quickest plan that fits with the degrees of `found`.
-    fn quickest_like(&self, found: RankedPlan, catalog: &Catalog, progress: &SearchProgress) -> RankedPlan {
+    fn quickest_like(&self, found: RankedPlan, catalog: &Catalog, progress: &SearchProgress) -> HeldPlan {
         let quickest = || {
             let job = Job::resolve(&self.plan, catalog).ok()?;
             let mut plan = self.plan.clone();
@@ -133,21 +197,28 @@ impl<'a> StartingPoint<'a> {
             request.keep.extend(LAYOUT);
             let quickest = search(&request, catalog, progress).ok()?.ranked.into_iter().next()?;
             let change = quickest.knobs.change(&self.plan, &job);
-            Some(self.told(RankedPlan { change, ..quickest }))
+            Some(self.told(RankedPlan { change, ..quickest }, catalog))
         };
-        quickest().unwrap_or_else(|| self.told(found))
+        quickest().unwrap_or_else(|| self.told(found, catalog))
     }
 
     /// The quickest plan that fits.
-    fn quickest(&self, catalog: &Catalog, progress: &SearchProgress) -> Option<RankedPlan> {
+    fn quickest(&self, catalog: &Catalog, progress: &SearchProgress) -> Option<HeldPlan> {
         let found = search(&self.freed(), catalog, progress).ok()?.ranked.into_iter().next()?;
-        Some(self.told(found))
+        Some(self.told(found, catalog))
     }
 
     /// `found` as a change of the plan that was given.
-    fn told(&self, mut found: RankedPlan) -> RankedPlan {
+    fn told(&self, mut found: RankedPlan, catalog: &Catalog) -> HeldPlan {
+        let host = || {
+            let start = Job::resolve(&self.plan, catalog).ok()?;
+            let mut plan = self.plan.clone();
+            found.knobs.apply(&mut plan, &start);
+            Some(host_memory(&Job::resolve(&plan, catalog).ok()?))
+        };
+        let host = host();
         found.change = since_given(self.request, &self.freed(), self.batch, &self.other, &found.change);
-        found
+        HeldPlan { ranked: found, host }
     }
 }
 
@@ -209,9 +280,22 @@ pub(super) fn legal(plan: &Plan, batch: u64, keep: &[&str], catalog: &Catalog) -
 #[derive(Debug, Clone, PartialEq)]
 pub struct LargestModel {
     /// Of the catalogue: its name, and a plan for it.
-    pub preset: Option<(String, RankedPlan)>,
+    pub preset: Option<(String, HeldPlan)>,
     /// A standard decoder: billions of parameters, to two percent.
-    pub billions: Option<(f64, RankedPlan)>,
+    pub billions: Option<(f64, HeldPlan)>,
+}
+
+impl LargestModel {
+    /// Without the plans.
+    fn sizes(&self) -> (Option<&str>, Option<f64>) {
+        (self.preset.as_ref().map(|(name, _)| name.as_str()), self.billions.as_ref().map(|(size, _)| *size))
+    }
+
+    /// Its plans, each with what it is for.
+    pub fn plans(&self) -> impl Iterator<Item = (String, &HeldPlan)> {
+        let preset = self.preset.iter().map(|(name, plan)| (name.clone(), plan));
+        preset.chain(self.billions.iter().map(|(size, plan)| (format!("{} B", three_figures(*size)), plan)))
+    }
 }
 
 /// Finds them.
@@ -222,9 +306,15 @@ pub fn largest_model(
     request: &Request<'_>,
     catalog: &Catalog,
     progress: &SearchProgress,
-) -> Result<LargestModel, Vec<Fault>> {
-    let job = Job::resolve(request.plan, catalog)?;
-    let kind = job.architecture.kind();
+) -> Result<Limit<LargestModel>, Vec<Fault>> {
+    let kind = Job::resolve(request.plan, catalog)?.architecture.kind();
+    let kept = largest(&offloading_as_given(request), kind, catalog, progress);
+    let offloads = request.keep.contains(&OFFLOAD);
+    let any = if offloads { kept.clone() } else { largest(request, kind, catalog, progress) };
+    Ok(Limit { any, kept })
+}
+
+fn largest(request: &Request<'_>, kind: ModelType, catalog: &Catalog, progress: &SearchProgress) -> LargestModel {
     let held = |change: Change, set: &dyn Fn(&mut Plan)| {
         let remove = vec!["model.hf_config", "model.preset", "model.architecture", "model.size_billions", "model.type"];
         StartingPoint::of(request, Change { remove, ..change }, set, catalog)
@@ -258,7 +348,7 @@ pub fn largest_model(
     let fits = |billions: f64| of_size(billions)?.any(catalog, progress);
     let billions = largest_size(fits, progress)
         .and_then(|(billions, any)| Some((billions, of_size(billions)?.quickest_like(any, catalog, progress))));
-    Ok(LargestModel { preset, billions })
+    LargestModel { preset, billions }
 }
 
 fn largest_size(fits: impl Fn(f64) -> Option<RankedPlan>, progress: &SearchProgress) -> Option<(f64, RankedPlan)> {

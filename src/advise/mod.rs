@@ -21,11 +21,12 @@ pub use axis::{Axis, MOST_POINTS};
 pub use export::export;
 pub use findings::{Advice, Finding, Severity, advise};
 pub use fixes::{Fix, FixKind, savings};
-pub use limits::{LargestModel, fewest_gpus, largest_model};
+pub use legal::left_out;
+pub use limits::{FewestGpus, HeldPlan, LargestModel, Limit, fewest_gpus, largest_model};
 pub use operators::operators;
 pub use search::{
-    FoldedPlan, KNOBS, Knobs, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus, SmallestChange,
-    divisors, fold, search, search_aloud, smallest_change, why_slower,
+    ChangedPlan, FoldedPlan, KNOBS, Knobs, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus,
+    SmallestChange, divisors, fold, search, search_aloud, smallest_change, why_slower,
 };
 pub use shortage::{MemoryClaim, PlanForMessage, PlanMismatch, Shortage, offered, shortage};
 pub use sweep::{NoPlan, ProgressCounter, Sweep, SweepPoint, sweep, sweep_counted};

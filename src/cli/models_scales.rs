@@ -105,13 +105,25 @@ fn plan(model: &str, width: WeightBits, gpu: &Gpu, count: u64, load: Load) -> Va
     plan
 }
 
-/// What the fullest GPU holds; none where the plan cannot be run so.
+/// What the fullest GPU holds; none where the plan cannot be run so. A server reads one prompt after another and keeps the
+/// keys and values of all, of multi-head latent attention the latents (vLLM, v1/attention/backends/mla; SGLang likewise):
+/// what one request needs, and the others' caches beside it.
 fn share(plan: &Value, catalog: &Catalog) -> Option<Share> {
-    let plan = Document::parse(&plan.to_string()).ok()?.plan().ok()?;
-    let prediction = predict(&Job::resolve(&plan, catalog).ok()?);
-    let fullest = prediction.largest();
-    let (weights, cache) = (fullest.component(Component::Parameters), fullest.component(Component::KvCache));
-    Some(Share { needed: prediction.capacity.needed, weights, cache })
+    let held = |requests: u64| {
+        let mut plan = plan.clone();
+        plan["model"]["batch_size"] = requests.into();
+        let mut plan = Document::parse(&plan.to_string()).ok()?.plan().ok()?;
+        let job = Job::resolve(&plan, catalog).ok()?;
+        plan.training.cache_latents = job.decoder().is_some_and(|decoder| decoder.mla.is_some()).then_some(true);
+        let prediction = predict(&Job::resolve(&plan, catalog).ok()?);
+        let fullest = prediction.largest();
+        let (weights, cache) = (fullest.component(Component::Parameters), fullest.component(Component::KvCache));
+        Some(Share { needed: prediction.capacity.needed, weights, cache })
+    };
+    let one = held(1)?;
+    let cache = held(plan["model"]["batch_size"].as_u64()?)?.cache;
+    let others = cache.saturating_sub(one.cache);
+    Some(Share { needed: one.needed + others, cache, ..one })
 }
 
 /// The next smaller number of GPUs that the model can be laid over, and what each would hold.
@@ -161,7 +173,8 @@ fn table(scales: &[Scale], gpu: &Gpu, width: usize) -> String {
     }
     let note = format!(
         "GPUs of {} ({}), up to {NODE} of a node splitting each layer and further nodes taking layers. At least: one request of {} \
-         tokens. To serve: {} requests of {}, which a KV cache of 16 bits holds. 8 bits are FP8 matrices of the blocks, 4 bits \
+         tokens. To serve: {} requests of {}, which a KV cache of 16 bits holds (DeepSeek's latents, whole on each GPU of a \
+         node); each prompt is read by itself, in one pass. 8 bits are FP8 matrices of the blocks, 4 bits \
          int4 ones with scales; the rest stays in bf16.",
         gpu.name, gpu.memory, LEAST.tokens, SERVED.requests, SERVED.tokens
     );

@@ -10,12 +10,12 @@ use super::args::{ReportFormat, SearchArgs};
 use super::plans::{self, PlanSource};
 use super::{Exit, Failure, Streams, output, picture};
 use crate::advise::{
-    KNOBS, LargestModel, RankedPlan, Request, SearchOutcome, SearchProgress, SmallestChange, fewest_gpus,
-    largest_model, search, smallest_change,
+    FewestGpus, KNOBS, LargestModel, Limit, RankedPlan, Request, SearchOutcome, SearchProgress, SmallestChange,
+    fewest_gpus, largest_model, left_out, search, smallest_change,
 };
 use crate::catalog::Catalog;
 use crate::compare::Bands;
-use crate::plan::{self, Fault, schema};
+use crate::plan::{self, Fault, keys, schema};
 use crate::predict::{Job, lacking};
 use crate::report::{plots, search as report};
 
@@ -25,8 +25,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// What was asked for.
 enum Answer {
     Plans(Box<SearchOutcome>),
-    Gpus(Box<Option<(u64, RankedPlan)>>),
-    Model(Box<LargestModel>),
+    Gpus(Box<Limit<FewestGpus>>),
+    Model(Box<Limit<LargestModel>>),
     Change(Box<Option<SmallestChange>>),
 }
 
@@ -56,8 +56,8 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Resul
             streams.end(told)
         }
         Answer::Gpus(found) => {
-            let text = report::gpus(&source.name, found.as_ref().as_ref(), page.width);
-            streams.print(page.show(&text)).and(fits(found.is_some()))
+            let text = report::gpus(&source.name, found, page.width);
+            streams.print(page.show(&text)).and(fits(found.any.is_some()))
         }
         Answer::Change(found) => {
             let text = report::smallest(&source.name, found.as_ref().as_ref(), page.width);
@@ -65,13 +65,13 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Resul
         }
         Answer::Model(found) => {
             let text = report::model(&source.name, found, page.width);
-            streams.print(page.show(&text)).and(fits(found.billions.is_some()))
+            streams.print(page.show(&text)).and(fits(found.any.billions.is_some()))
         }
     };
     let winner = match &answer {
         Answer::Plans(found) => found.ranked.first(),
-        Answer::Gpus(found) => found.as_ref().as_ref().map(|(_, plan)| plan),
-        Answer::Change(found) => found.as_ref().as_ref().and_then(|found| found.plans.first()),
+        Answer::Gpus(found) => found.any.as_ref().map(|(_, plan)| &plan.ranked),
+        Answer::Change(found) => found.as_ref().as_ref().and_then(|found| Some(&found.plans.first()?.ranked)),
         Answer::Model(_) => None,
     };
     let saved = written_plan.zip(winner).map_or(Ok(Exit::Done), |(file, winner)| save(&source, winner, file));
@@ -173,6 +173,7 @@ fn plans_told(
     let best = || source.document().changed(&found.ranked.first()?.change).ok()?.plan().ok();
     let job = Job::resolve(source.plan(), catalog).ok().or_else(|| Job::resolve(&best()?, catalog).ok());
     let bands = job.as_ref().map(Bands::of);
+    let keep = kept(args).unwrap_or_default();
     if let Some(job) = &job {
         for (_, missing) in lacking(&job.hardware.gpu.name, &job.assumptions) {
             streams.note(&format!("warning: {missing}"));
@@ -182,8 +183,9 @@ fn plans_told(
     let text = match format {
         ReportFormat::Text => {
             let page = output::page(file);
-            let trust = bands.as_ref().map_or_else(String::new, |bands| report::trust(found, bands, page.width));
-            let subject = job.as_ref().map_or_else(String::new, subject);
+            let trust =
+                bands.as_ref().map_or_else(String::new, |bands| report::trust(found, (bands, args.top), page.width));
+            let subject = job.as_ref().map_or_else(String::new, |job| subject(job, &keep));
             let text = report::text(&source.name, &subject, found, (took, args.top), page.width);
             page.show(&format!("{text}{trust}"))
         }
@@ -199,11 +201,17 @@ fn plans_told(
     Ok(streams.deliver(file, &text).and(fits(!found.ranked.is_empty())))
 }
 
-/// What every plan of the search has in common.
-fn subject(job: &Job) -> String {
+/// What every plan of the search has in common, and which sharding is in none of them.
+fn subject(job: &Job, keep: &[&str]) -> String {
     let (gpus, batch) = (job.degrees.num_gpus, &job.batch);
     let gpus = if gpus == 1 { "one".to_owned() } else { format!("{gpus}x") };
-    format!("on {gpus} {}, batch {}, sequence {}", job.hardware.gpu.name, batch.global, batch.sequence)
+    let left_out: Vec<String> = left_out(job).iter().map(ToString::to_string).collect();
+    let names = left_out.join(" and ");
+    let unsearched = match left_out.is_empty() || keep.contains(&keys::distribution::sharding) {
+        true => String::new(),
+        false => format!("; sharding {names}, of another engine, only where the plan or --set asks for it"),
+    };
+    format!("on {gpus} {}, batch {}, sequence {}{unsearched}", job.hardware.gpu.name, batch.global, batch.sequence)
 }
 
 /// The user's plan with the winner's changes, comments and order kept.

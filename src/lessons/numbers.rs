@@ -2,7 +2,7 @@
 
 use crate::order::StableOrder;
 use crate::plan::keywords::{Mode, Sharding};
-use crate::predict::{Bound, Component, Job, Prediction, Verdict};
+use crate::predict::{Bound, Component, Job, Prediction, Verdict, scaling_efficiency};
 use crate::units::{Bytes, Fraction};
 
 /// Operators, terms and layers that are told.
@@ -24,7 +24,7 @@ pub fn of(name: &str, job: &Job, prediction: &Prediction) -> Vec<String> {
         "Device-used" | "Tight" => capacity(prediction),
         "CUDA context" => terms(prediction, |term| term.to_lowercase().contains("context")),
         "Master weights" => terms(prediction, |term| term.to_lowercase().contains("master")),
-        "Parameters" => parameters(prediction),
+        "Parameters" => parameters(job, prediction),
         "Gradients" => component(prediction, Component::Gradients),
         "Optimizer states" => component(prediction, Component::OptimizerStates),
         "Activations" => activations(prediction),
@@ -67,10 +67,14 @@ fn component(prediction: &Prediction, component: Component) -> Vec<String> {
     std::iter::once(format!("{} at the peak", stage.component(component))).chain(own).collect()
 }
 
-fn parameters(prediction: &Prediction) -> Vec<String> {
+fn parameters(job: &Job, prediction: &Prediction) -> Vec<String> {
     let params = &prediction.params;
     let count = |number: u64| format!("{:.2} billion", number as f64 / 1e9);
-    let mut lines = vec![format!("{} in all, {} trained", count(params.total), count(params.trainable))];
+    let trained = match job.training.mode {
+        Mode::Train => format!(", {} trained", count(params.trainable)),
+        Mode::Inference => String::new(),
+    };
+    let mut lines = vec![format!("{} in all{trained}", count(params.total))];
     if params.active_per_token != params.total {
         lines.push(format!("{} for each token", count(params.active_per_token)));
     }
@@ -129,6 +133,8 @@ fn layout(name: &str, job: &Job) -> Option<Vec<String>> {
 fn rates(name: &str, job: &Job, prediction: &Prediction) -> Vec<String> {
     let (time, roofline) = (prediction.decode.as_ref().unwrap_or(&prediction.time), &prediction.roofline);
     let share = |share: f64| format!("{:.1} %", share * 100.0);
+    // Time is of a step of generation where there is one; the roofline's operators are those that read the prompts.
+    let step = if prediction.decode.is_some() { "a step of generation" } else { "a step" };
     match name {
         "Ridge" => vec![format!(
             "{}, {}: {} / {} = {}",
@@ -137,12 +143,12 @@ fn rates(name: &str, job: &Job, prediction: &Prediction) -> Vec<String> {
         "Arithmetic intensity" | "Roofline" => operators(prediction, |_| true),
         "Flash attention" => operators(prediction, |op| op.starts_with("attention")),
         "Memory-bound" => vec![format!(
-            "compute-bound {} and memory-bound {} of {} a step",
+            "compute-bound {} and memory-bound {} of {} {step}",
             time.compute, time.memory_bound, time.step
         )],
         "Small kernel" => {
             let small = roofline.ops.iter().filter(|op| op.bound == Bound::SmallKernel).take(MOST);
-            small.map(|op| format!("{}: {} a step", op.name, op.seconds)).collect()
+            small.map(|op| format!("{}: {} {}", op.name, op.seconds, of_operators(prediction))).collect()
         }
         "MFU" => time.mfu.iter().map(|mfu| format!("{} of {}", share(*mfu), roofline.peak)).collect(),
         "HFU" => time.hfu.iter().map(|hfu| format!("{} of {}", share(*hfu), roofline.peak)).collect(),
@@ -156,13 +162,22 @@ fn rates(name: &str, job: &Job, prediction: &Prediction) -> Vec<String> {
             time.tokens_per_s.iter().map(|rate| format!("{rate:.0} tokens/s on {} GPUs", prediction.num_gpus)).collect()
         }
         "Bubble" => vec![format!(
-            "{} of {} a step: {} stages, {} micro batches",
+            "{} of {} {step}: {} stages, {} micro batches",
             time.bubble, time.step, job.degrees.pipeline, job.batch.accumulation
         )],
-        "Collective" => vec![format!("{} of {} a step that nothing hides", time.communication, time.step)],
-        "Launch-bound" => vec![format!("{} of {} a step", time.launch, time.step)],
+        "Collective" => vec![format!("{} of {} {step} that nothing hides", time.communication, time.step)],
+        "Launch-bound" => vec![format!("{} of {} {step}", time.launch, time.step)],
+        "Scaling efficiency" => scaling_efficiency(job, &prediction.time)
+            .map(|share| format!("{share} of what {} lone GPUs would reach together", prediction.num_gpus))
+            .into_iter()
+            .collect(),
         _ => Vec::new(),
     }
+}
+
+/// What the time of a roofline's operator is a part of.
+const fn of_operators(prediction: &Prediction) -> &'static str {
+    if prediction.decode.is_some() { "in reading the prompts" } else { "a step" }
 }
 
 /// The operators that are meant with their intensities, those of most time first.
@@ -170,7 +185,7 @@ fn operators(prediction: &Prediction, is_meant: impl Fn(&str) -> bool) -> Vec<St
     let ops = prediction.roofline.ops.iter().filter(|op| is_meant(&op.name)).take(MOST);
     let line = |op: &crate::predict::RooflineOp| {
         let intensity = op.intensity.map_or_else(|| "no bytes".to_owned(), |intensity| intensity.to_string());
-        format!("{}: {intensity}, {}, {} a step", op.name, op.bound.phrase(), op.seconds)
+        format!("{}: {intensity}, {}, {} {}", op.name, op.bound.phrase(), op.seconds, of_operators(prediction))
     };
     ops.map(line).collect()
 }

@@ -152,8 +152,8 @@ pub fn key(path: &str) -> Option<&'static PlanKey> {
     KEYS.iter().find(|key| key.path == path)
 }
 
-/// The key that a person means by `name`: its dotted path, or its last part where that says enough
-/// (`batch_size`; of several keys with that name the one nearest the top).
+/// The key that a person means by `name`: its dotted path, or its last parts where they say enough
+/// (`batch_size`, `lora.rank`; of several keys with that name the one nearest the top).
 ///
 /// # Errors
 /// Where there is none, or there are several at the same depth.
@@ -162,14 +162,23 @@ pub fn named(name: &str) -> Result<&'static PlanKey, Fault> {
         return Ok(key);
     }
     let depth = |key: &PlanKey| key.path.matches('.').count();
-    let mut found: Vec<&PlanKey> = KEYS.iter().filter(|key| key.name() == name).collect();
+    let ends = |path: &str| path.strip_suffix(name).is_some_and(|ahead| ahead.is_empty() || ahead.ends_with('.'));
+    let mut found: Vec<&PlanKey> = KEYS.iter().filter(|key| !name.is_empty() && ends(key.path)).collect();
     found.order_by_key(|key| depth(key));
     match found.as_slice() {
         [] => {
             let (section, last) = name.rsplit_once('.').unwrap_or(("", name));
             let section = if key(section).is_some() { section } else { "" };
             // A slip in a key that was named by its last part alone is looked for in all sections.
-            let message = if section.is_empty() { unknown_name(last) } else { unknown_key(section, last) };
+            let message = match (section.is_empty(), name.rsplit_once('.')) {
+                // The name is right, what stands before it is not.
+                (true, Some((before, _))) if KEYS.iter().any(|key| key.name() == last) => {
+                    let places: Vec<_> = KEYS.iter().filter(|key| key.name() == last).map(|key| key.path).collect();
+                    format!("there is no `{before}` with a key `{last}`; did you mean {}?", places.join(" or "))
+                }
+                (true, _) => unknown_name(last),
+                (false, _) => unknown_key(section, last),
+            };
             Err(Fault::of(name, message))
         }
         [one, next, ..] if depth(one) == depth(next) => {

@@ -35,7 +35,22 @@ pub fn slip(error: &ScanError, body: &str, at: TextPosition) -> Fault {
     if let Some((line, column)) = word_before(body, marker).filter(|_| error.info().contains("simple key")) {
         return told(line, column, "a key without a `:`, or a value without its key".to_owned());
     }
+    // A comment ends a value; the parser stops at it, and what is wrong is the line that would go on with the value.
+    if let Some((line, column)) = word_after(body, marker).filter(|_| error.info().contains("comment intercepting")) {
+        return told(
+            line,
+            column,
+            "indented as if it went on with the value above; indent it like that key".to_owned(),
+        );
+    }
     Fault::of("", format!("not readable as YAML or JSON: {}", plainly(error.info()))).placed(Some(at))
+}
+
+/// Line from 1 and column from 0 of the beginning of the first line with a word on it after the parser's.
+fn word_after(body: &str, marker: Marker) -> Option<(usize, usize)> {
+    let worded = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let (number, line) = body.lines().enumerate().skip(marker.line()).find(|(_, line)| worded(line))?;
+    Some((number + 1, line.chars().take_while(|letter| letter.is_whitespace()).count()))
 }
 
 /// Line from 1 and column from 0 of the beginning of the last line with a word on it, before the parser's place.

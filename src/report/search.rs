@@ -1,22 +1,21 @@
 //! What a search found, for people and for scripts.
 
+mod limits;
 mod trust;
 
 use std::time::Duration;
 
+pub use limits::{gpus, model, smallest};
 pub use trust::{text as trust, write as trust_json};
 
 use serde_json::{Map, Value, json};
 
 use super::csv::{cell, table};
 use super::page::paragraph;
-use super::setup::gpus as gpus_of;
 use super::sweep::figures_json;
 use super::table::{Align, Table};
 use super::text::grouped;
-use crate::advise::{
-    KNOBS, Knobs, LargestModel, RankedPlan, SearchOutcome, SearchStatus, SmallestChange, fold, throughput, why_slower,
-};
+use crate::advise::{KNOBS, Knobs, RankedPlan, SearchOutcome, SearchStatus, fold, throughput, why_slower};
 use crate::compare::{Bands, level};
 use crate::plan::Fault;
 use crate::predict::{Outline, Verdict};
@@ -47,7 +46,7 @@ pub fn text(plan: &str, subject: &str, found: &SearchOutcome, (took, top): (Dura
     }
     if found.front.len() > 1 {
         text.push_str("\nless memory for less speed: nothing is better in both\n");
-        text.push_str(&plans(&found.front).render("  ", width));
+        text.push_str(&numbered(found.front.iter().zip(front_numbers(&found.front, &folded))).render("  ", width));
     }
     text.push('\n');
     paragraph(&mut text, "", &counts(found, took), width);
@@ -99,6 +98,17 @@ fn beside(own: &Result<RankedPlan, Fault>, best: &Outline) -> String {
 
 fn nothing(text: &mut String, plan: &str, found: &SearchOutcome, width: usize) {
     paragraph(text, "", &format!("{plan}: no plan fits"), width);
+    if let Some(other) = &found.unsupported {
+        let capacity = other.outline.capacity;
+        let words = format!(
+            "offloading that this framework has no switch for would make it fit, {} of {}: {}; it is searched only where \
+             the plan or --set asks for it",
+            capacity.needed,
+            capacity.bytes,
+            other.change.words()
+        );
+        paragraph(text, "", &words, width);
+    }
     if let Some(nearest) = &found.nearest {
         let capacity = nearest.outline.capacity;
         let over = Bytes(capacity.needed.0.saturating_sub(capacity.bytes.0));
@@ -107,8 +117,28 @@ fn nothing(text: &mut String, plan: &str, found: &SearchOutcome, width: usize) {
     }
 }
 
+/// The numbers of the front: those of the first table keep theirs, the others go on from its end. What is said of #3 is
+/// said of one plan.
+fn front_numbers(front: &[RankedPlan], first: &[&RankedPlan]) -> Vec<String> {
+    let mut next = first.len();
+    let number = |one: &RankedPlan| {
+        let known = first.iter().position(|known| known.knobs == one.knobs);
+        let at = known.unwrap_or_else(|| {
+            next += 1;
+            next - 1
+        });
+        (at + 1).to_string()
+    };
+    front.iter().map(number).collect()
+}
+
+/// Plans numbered from 1.
 fn plans<'a>(ranked: impl IntoIterator<Item = &'a RankedPlan>) -> Table {
-    let ranked: Vec<&RankedPlan> = ranked.into_iter().collect();
+    numbered(ranked.into_iter().zip((1..).map(|number: usize| number.to_string())))
+}
+
+fn numbered<'a>(ranked: impl IntoIterator<Item = (&'a RankedPlan, String)>) -> Table {
+    let (ranked, numbers): (Vec<&RankedPlan>, Vec<String>) = ranked.into_iter().unzip();
     let right = |head: &'static str| (head, Align::Right);
     let moe = ranked.iter().any(|one| one.knobs.expert > 1);
     let unit = ranked.first().map_or("tokens/s", |one| unit(&one.outline));
@@ -138,10 +168,10 @@ fn plans<'a>(ranked: impl IntoIterator<Item = &'a RankedPlan>) -> Table {
         ("offload", Align::Left),
     ]);
     let mut table = Table::new(heads);
-    for (at, one) in ranked.iter().enumerate() {
+    for (one, number) in ranked.iter().zip(numbers) {
         let knobs = &one.knobs;
         let mut cells = vec![
-            (at + 1).to_string(),
+            number,
             grouped(throughput(&one.outline)),
             one.outline.time.mfu.map_or_else(|| "–".to_owned(), |mfu| three_figures(100.0 * mfu)),
             one.outline.capacity.needed.in_gib(),
@@ -229,67 +259,6 @@ pub fn progress(seen: &SearchStatus) -> String {
     )
 }
 
-/// The fewest GPUs, as text.
-#[must_use]
-pub fn gpus(plan: &str, found: Option<&(u64, RankedPlan)>, width: usize) -> String {
-    let mut text = String::new();
-    let Some((gpus, one)) = found else {
-        paragraph(&mut text, "", &format!("{plan}: fits on no number of these GPUs"), width);
-        return text;
-    };
-    let capacity = one.outline.capacity;
-    let fewer = if *gpus == 1 { "" } else { " and not on fewer" };
-    let line = format!("{plan}: fits on {}{fewer} ({} of {})", gpus_of(*gpus), capacity.needed, capacity.bytes);
-    paragraph(&mut text, "", &line, width);
-    text.push_str(&plans(std::slice::from_ref(one)).render("  ", width));
-    text
-}
-
-/// The smallest change, as text.
-#[must_use]
-pub fn smallest(plan: &str, found: Option<&SmallestChange>, width: usize) -> String {
-    let mut text = String::new();
-    let Some(found) = found else {
-        paragraph(&mut text, "", &format!("{plan}: no change of up to four keys makes it fit"), width);
-        return text;
-    };
-    let line = match found.keys {
-        0 => format!("{plan}: fits as it is"),
-        1 => format!("{plan}: changing one key makes it fit"),
-        keys => format!("{plan}: changing {keys} keys makes it fit, and nothing less does"),
-    };
-    paragraph(&mut text, "", &line, width);
-    for (at, one) in found.plans.iter().enumerate().filter(|_| found.keys > 0) {
-        paragraph(&mut text, "  ", &format!("#{}: {}", at + 1, one.change.words()), width);
-    }
-    text.push_str(&plans(&found.plans).render("  ", width));
-    text
-}
-
-/// The largest models, as text.
-#[must_use]
-pub fn model(plan: &str, found: &LargestModel, width: usize) -> String {
-    let mut text = String::new();
-    let gpus = found.billions.as_ref().map_or(0, |(_, one)| one.outline.num_gpus);
-    match &found.billions {
-        Some((billions, _)) => {
-            paragraph(
-                &mut text,
-                "",
-                &format!("{plan}: {} B parameters fit on {}", three_figures(*billions), gpus_of(gpus)),
-                width,
-            );
-        }
-        None => paragraph(&mut text, "", &format!("{plan}: no model fits"), width),
-    }
-    if let Some((name, _)) = &found.preset {
-        paragraph(&mut text, "", &format!("largest of the catalogue: {name}"), width);
-    }
-    let both = found.billions.iter().map(|(_, one)| one).chain(found.preset.iter().map(|(_, one)| one));
-    text.push_str(&plans(both).render("  ", width));
-    text
-}
-
 /// The search as one JSON object; figures as in the report of a plan.
 #[must_use]
 pub fn json(plan: &str, found: &SearchOutcome, took: Duration) -> Value {
@@ -302,6 +271,7 @@ pub fn json(plan: &str, found: &SearchOutcome, took: Duration) -> Value {
         "given": found.own.as_ref().map(|own| row(own, best)).ok(),
         "given_fault": found.own.as_ref().err().map(ToString::to_string),
         "nearest": found.nearest.as_ref().map(|one| row(one, None)),
+        "unsupported": found.unsupported.as_ref().map(|one| row(one, None)),
         "fitting": found.fitting,
         "evaluated": found.evaluated,
         "pruned": found.pruned,

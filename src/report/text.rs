@@ -1,8 +1,11 @@
 //! The report as a person wants it in a terminal: the verdict first, then why.
 
 mod figures;
+mod parts;
 
 use std::fmt::Write as _;
+
+use parts::parts;
 
 use super::Report;
 use super::page::paragraph;
@@ -213,33 +216,6 @@ fn time(text: &mut String, report: &Report, width: usize) {
         decode(text, token, width);
     }
     whole_training(text, report, width);
-}
-
-/// Where the time of a step goes; a part of no time says why.
-fn parts(prediction: &Prediction, time: &StepTime) -> Table {
-    let alone = prediction.num_gpus == 1;
-    let communication = match (alone, prediction.on_cpu) {
-        (true, true) => "one process exchanges nothing",
-        (true, false) => "one GPU exchanges nothing",
-        (false, _) => "all hidden beside the kernels",
-    };
-    let host = if prediction.on_cpu { "the CPU itself computes" } else { "the host stays ahead of the GPU" };
-    let stages = if prediction.stages.len() > 1 { "no stage waits" } else { "no pipeline" };
-    let rows = [
-        ("compute-bound", time.compute, "no operator is"),
-        ("memory-bound", time.memory_bound, "no operator is"),
-        ("communication", time.communication, communication),
-        ("bubble", time.bubble, stages),
-        ("waiting for the host", time.launch, host),
-    ];
-    let mut table = Table::new([("", Align::Left), ("time", Align::Right), ("%", Align::Right), ("", Align::Left)]);
-    for (name, seconds, why) in rows {
-        let share =
-            if time.step.0 > 0.0 { format!("{:.0}", 100.0 * seconds.0 / time.step.0) } else { "–".to_owned() };
-        let why = if seconds.0 == 0.0 { why } else { "" };
-        table.row([name.to_owned(), seconds.to_string(), share, why.to_owned()]);
-    }
-    table
 }
 
 /// Steps, hours, energy and cost of all tokens.

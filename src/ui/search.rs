@@ -144,17 +144,27 @@ fn stands<'a>(view: &SearchView, look: &Look) -> Line<'a> {
             let keys = if found.keys == 1 { "one key makes".to_owned() } else { format!("{} keys make", found.keys) };
             Line::styled(format!(" changing {keys} it fit, and nothing less does"), theme.good())
         }
-        Some(Ok(SearchAnswer::Gpus(None))) => Line::styled(" it fits on no number of these GPUs", theme.danger()),
-        Some(Ok(SearchAnswer::Gpus(Some((gpus, _))))) => {
-            Line::styled(format!(" fits on {gpus} GPUs and not on fewer"), theme.good())
-        }
-        Some(Ok(SearchAnswer::Model(found))) if found.billions.is_none() && found.preset.is_none() => {
+        Some(Ok(SearchAnswer::Gpus(found))) => match (&found.any, found.apart().as_slice()) {
+            (None, _) => Line::styled(" it fits on no number of these GPUs", theme.danger()),
+            (Some((gpus, _)), [_]) if found.kept.is_some() => {
+                Line::styled(format!(" fits on {gpus} GPUs and not on fewer"), theme.good())
+            }
+            (Some((gpus, _)), _) => {
+                let more = found.kept.as_ref().map_or("none".to_owned(), |(more, _)| more.to_string());
+                Line::styled(
+                    format!(" fits on {gpus} GPUs and not on fewer; on {more} without offloading more"),
+                    theme.good(),
+                )
+            }
+        },
+        Some(Ok(SearchAnswer::Model(found))) if found.any.plans().next().is_none() => {
             Line::styled(" no model fits", theme.danger())
         }
-        Some(Ok(SearchAnswer::Model(_))) => Line::styled(
-            " the largest model of the catalogue that fits, and the largest of any size: a plain decoder",
-            theme.good(),
-        ),
+        Some(Ok(SearchAnswer::Model(found))) => {
+            let twice = if found.apart().len() > 1 { "; then both without offloading more" } else { "" };
+            let what = " the largest model of the catalogue that fits, and the largest of any size: a plain decoder";
+            Line::styled(format!("{what}{twice}"), theme.good())
+        }
     }
 }
 

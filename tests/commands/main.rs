@@ -10,6 +10,7 @@ mod dependencies;
 mod docs;
 mod infer;
 mod layering;
+mod models;
 mod names;
 mod pages;
 mod questions;

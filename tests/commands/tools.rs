@@ -16,7 +16,7 @@ fn ran(args: &[&str], folder: &Path) -> (String, String, i32) {
     (text(done.stdout), text(done.stderr), done.status.code().unwrap())
 }
 
-fn in_folder(args: &[&str]) -> (String, String, i32) {
+pub(super) fn in_folder(args: &[&str]) -> (String, String, i32) {
     ran(args, tempfile::tempdir().unwrap().path())
 }
 
@@ -355,46 +355,4 @@ fn a_model_that_was_downloaded_is_found_by_its_name_on_the_hub() {
     // Of the catalogue where it was not downloaded.
     let (out, ..) = ran(&["predict", "openai-community/gpt2", "--format", "json"], folder.path());
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["params"]["total"], 124_439_808);
-}
-
-/// Llama 2 7B: 6 738 415 616 parameters in 2 bytes are 12.55 GiB. Llama 3 70B: 70 553 706 496 are 131.4 GiB, more than one
-/// H100 has and less than two. A token's keys and values in 2 bytes are 2 x 32 x 4096 x 2 = 512 KiB and 2 x 80 x 1024 x 2 =
-/// 320 KiB; 16 requests of 8192 tokens 64 and 40 GiB.
-#[test]
-fn gpus_that_each_scale_needs_are_listed() {
-    let (out, err, code) = in_folder(&["models", "--scales", "NVIDIA H100", "--format", "json"]);
-    assert_eq!((err.as_str(), code), ("", 0));
-    let rows: Vec<Value> = serde_json::from_str(&out).unwrap();
-    assert_eq!(rows.len(), 21);
-    let row = |name: &str, bits: u64| rows.iter().find(|row| row["name"] == name && row["bits"] == bits).unwrap();
-    let near = |row: &Value, bytes: f64| (row["weight_bytes"].as_f64().unwrap() / bytes - 1.0).abs() < 0.002;
-    let (small, large) = (row("llama-2-7b", 16), row("llama-3-70b", 16));
-    assert!(near(small, 2.0 * 6_738_415_616.0) && near(large, 2.0 * 70_553_706_496.0), "{small} {large}");
-    assert_eq!((&small["gpus_at_least"], &small["gpus_to_serve"]), (&Value::from(1), &Value::from(2)));
-    assert!(small["why"].as_str().unwrap().contains("one GPU would hold 64.0 GiB of cache"), "{small}");
-    assert_eq!((&large["gpus_at_least"], &large["gpus_to_serve"]), (&Value::from(2), &Value::from(4)));
-    assert!(large["why"].as_str().unwrap().contains("each of 2 would hold 20.0 GiB of cache"), "{large}");
-    // Positions of GPT-3 end at 2048.
-    assert!(row("gpt-3-175b", 16)["why"].as_str().unwrap().contains("its requests have 2048 tokens"));
-    for name in ["llama-2-7b", "llama-3-70b", "gpt-3-175b", "llama-3.1-405b", "deepseek-v3"] {
-        let gpus = [16, 8, 4].map(|bits| row(name, bits)["gpus_at_least"].as_u64().unwrap());
-        assert!(gpus.is_sorted_by(|more, fewer| more >= fewer), "{name}: {gpus:?}");
-    }
-    let (_, err, code) = in_folder(&["models", "--scales", "no such GPU"]);
-    assert!(err.contains("--scales: no GPU `no such GPU`") && code == 2, "{err}");
-}
-
-#[test]
-fn models_that_fit_a_gpu_are_listed() {
-    let (out, err, code) = in_folder(&["models", "--fit", "RTX 4090", "--train", "full", "--format", "json"]);
-    assert_eq!((err.as_str(), code), ("", 0));
-    let rows: Vec<Value> = serde_json::from_str(&out).unwrap();
-    let fits = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap()["fits"].as_bool().unwrap();
-    // bf16 weights, gradients and two moments: 8 bytes a parameter; 1 GB, and 64 GB on 24 GiB.
-    assert!(fits("gpt2") && !fits("llama-3-8b"));
-    let (out, ..) = in_folder(&["models", "--fit", "RTX 4090", "--train", "inference"]);
-    // 16 GB of weights on 24 GiB, 140 GB not.
-    assert!(out.lines().any(|line| line.starts_with("llama-3-8b ")) && !out.contains("llama-3-70b"), "{out}");
-    let (_, err, code) = in_folder(&["models", "--fit", "no such GPU"]);
-    assert!(code == 2 && err.starts_with("memwall: --fit: no GPU `no such GPU`"), "{err}");
 }

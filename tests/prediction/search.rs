@@ -238,7 +238,7 @@ fn the_fewest_gpus_fit_and_half_a_node_less_do_not() {
     // Offload would bring any model onto one GPU.
     let keep = vec![KNOBS[13]];
     let request = Request { plan: &plan, keep: keep.clone(), top: 1, free_batch: false };
-    let (gpus, one) = fewest_gpus(&request, catalog, &SearchProgress::default()).unwrap().unwrap();
+    let (gpus, one) = fewest_gpus(&request, catalog, &SearchProgress::default()).unwrap().any.unwrap();
     // 8 billion parameters at 18 bytes are 135 GiB: two GPUs of 80 GiB at least.
     assert_eq!(gpus, 2, "{one:?}");
     let mut smaller = plan.clone();
@@ -254,8 +254,9 @@ fn the_largest_model_fits() {
     let (plan, catalog) = (plan(text), catalog());
     let request = Request { plan: &plan, keep: vec![KNOBS[13]], top: 1, free_batch: false };
     let found = largest_model(&request, catalog, &SearchProgress::default()).unwrap();
-    let (billions, one) = found.billions.unwrap();
-    assert!(one.outline.capacity.needed <= one.outline.capacity.bytes);
+    let (billions, one) = found.any.billions.unwrap();
+    let capacity = one.ranked.outline.capacity;
+    assert!(capacity.needed <= capacity.bytes);
     // Weights, gradients and states in 16 bit are 8 bytes a parameter: 79.6 GiB hold 10.7 billion at the very most.
     assert!((7.0..10.7).contains(&billions), "{billions}");
 }
@@ -318,7 +319,7 @@ fn the_smallest_change_that_fits_is_of_one_key_where_one_is_enough() {
     let request = Request { plan: &plan, keep: Vec::new(), top: 50, free_batch: false };
     let found = smallest_change(&request, catalog(), &SearchProgress::default()).unwrap().unwrap();
     assert_eq!(found.keys, 1);
-    let speeds: Vec<f64> = found.plans.iter().map(|one| throughput(&one.outline)).collect();
+    let speeds: Vec<f64> = found.plans.iter().map(|one| throughput(&one.ranked.outline)).collect();
     assert!(speeds.is_sorted_by(|a, b| a >= b), "{speeds:?}");
     // Written out: each of these alone, predicted the plain way.
     let alone = [
@@ -334,12 +335,12 @@ fn the_smallest_change_that_fits_is_of_one_key_where_one_is_enough() {
     for (key, value) in alone {
         let changed = Document::parse(text).unwrap().with_value(key, value).unwrap().plan().unwrap();
         let fits = predict::of(&changed, catalog()).is_ok_and(|after| after.capacity.needed <= after.capacity.bytes);
-        let told = found.plans.iter().any(|one| one.change.set == [(key, value.to_owned())]);
+        let told = found.plans.iter().any(|one| one.ranked.change.set == [(key, value.to_owned())]);
         assert_eq!(
             fits,
             told,
             "{key} {value}: {:?}",
-            found.plans.iter().map(|one| one.change.words()).collect::<Vec<_>>()
+            found.plans.iter().map(|one| one.ranked.change.words()).collect::<Vec<_>>()
         );
     }
     // A plan that fits needs none.

@@ -13,11 +13,12 @@ use rayon::prelude::*;
 use super::knobs::Knobs;
 use super::rank::Candidate;
 use super::space::{DegreeGroup, Space};
-use super::{Explorer, RankedPlan, Request, SearchProgress};
+use super::{Explorer, RankedPlan, Request, SearchProgress, start};
+use crate::advise::legal;
 use crate::advise::walk_cache::WalkCache;
 use crate::catalog::Catalog;
-use crate::plan::Fault;
 use crate::plan::keywords::CpuOffload;
+use crate::plan::{Checkpointing, Fault, keys};
 use crate::predict::Job;
 
 /// A plan that fits, the first in the order that people would try; none where no setting of the knobs does.
@@ -29,7 +30,7 @@ pub fn any_that_fits(
     catalog: &Catalog,
     progress: &SearchProgress,
 ) -> Result<Option<RankedPlan>, Vec<Fault>> {
-    let job = Job::resolve(request.plan, catalog)?;
+    let (job, _) = start(request, catalog)?;
     let space = Space::of(&job, &request.keep, request.free_batch);
     let explorer = Explorer::of(request, catalog, (&job, &space), progress);
     let mut groups: Vec<DegreeGroup> = space.groups().into_iter().filter(|group| space.is_frugal(group)).collect();
@@ -49,6 +50,26 @@ pub fn any_that_fits(
         found
     });
     Ok(found.map(|candidate| RankedPlan::of(candidate, request.plan, &job)))
+}
+
+/// A plan that would fit by an offload that is not among those searched: a plan may ask for what its framework has no switch
+/// for, a search does not propose it.
+pub(super) fn unsupported(
+    request: &Request<'_>,
+    job: &Job,
+    catalog: &Catalog,
+    progress: &SearchProgress,
+) -> Option<RankedPlan> {
+    let searched = Space::of(job, &request.keep, request.free_batch).offloads();
+    let lacks = |offload: &CpuOffload| !legal::offloads(job, 1, *offload, &Checkpointing::None);
+    searched.into_iter().filter(lacks).find_map(|offload| {
+        let mut plan = request.plan.clone();
+        plan.training.cpu_offload = Some(offload);
+        let mut asked = Request { plan: &plan, ..request.clone() };
+        asked.keep.push(keys::training::cpu_offload);
+        let found = any_that_fits(&asked, catalog, progress).ok()??;
+        Some(RankedPlan { change: found.knobs.change(request.plan, job), ..found })
+    })
 }
 
 impl Explorer<'_> {

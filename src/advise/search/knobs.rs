@@ -213,7 +213,12 @@ impl Knobs {
             }
         };
         set(plan.model.batch_size != Some(self.batch()), "model.batch_size", self.batch().to_string());
-        set(given.micro_batch_size != Some(self.micro), "training.micro_batch_size", self.micro.to_string());
+        // A plan without one has all samples of a rank in as many passes as it gives steps, or in one.
+        let needed = given.micro_batch_size.map_or_else(
+            || given.gradient_accumulation_steps.is_none() && self.accumulation != 1,
+            |micro| micro != self.micro,
+        );
+        set(needed, "training.micro_batch_size", self.micro.to_string());
         let steps = given.gradient_accumulation_steps.is_some_and(|steps| steps != self.accumulation);
         set(steps, "training.gradient_accumulation_steps", self.accumulation.to_string());
         let recomputed = self.checkpointing != now.checkpointing;
@@ -224,7 +229,7 @@ impl Knobs {
     }
 
     /// Whether the plan's strategy fills what is absent with others: everything must be said then.
-    fn refills(&self, plan: &Plan, job: &Job) -> bool {
+    pub(super) fn refills(&self, plan: &Plan, job: &Job) -> bool {
         let shared_out = |knobs: &Self| (knobs.data, knobs.tensor, knobs.pipeline, knobs.context, knobs.sharding);
         let other = shared_out(self) != shared_out(&Self::of(job));
         other && plan.distribution.strategy.is_some_and(|strategy| strategy != Strategy::Hybrid)

@@ -18,7 +18,7 @@ pub use fold::{FoldedPlan, fold};
 pub use knobs::{KEYS as KNOBS, Knobs, LAYOUT};
 pub use progress::{SearchProgress, SearchStatus};
 pub use reason::why_slower;
-pub use smallest::{SmallestChange, smallest_change};
+pub use smallest::{ChangedPlan, SmallestChange, smallest_change};
 pub use space::divisors;
 
 use std::sync::{Arc, RwLock};
@@ -87,6 +87,8 @@ pub struct SearchOutcome {
     pub own: Result<RankedPlan, Fault>,
     /// The plan that needs least memory, where none fits.
     pub nearest: Option<RankedPlan>,
+    /// Where none fits: a plan that would by an offload that is not searched, as the framework has no such thing.
+    pub unsupported: Option<Box<RankedPlan>>,
     /// The least time of a sample of each set of degrees (tensor, pipeline, context, expert) of which a plan was evaluated
     /// that fits, in their order.
     pub degrees: Vec<Seconds>,
@@ -133,6 +135,7 @@ pub fn search_aloud(
         SearchOutcome {
             own: own.clone(),
             nearest: gathered.nearest.filter(|_| gathered.best.is_empty()).map(ranked),
+            unsupported: None,
             degrees: gathered.degrees.into_values().collect(),
             ranked: gathered.best.into_iter().map(ranked).collect(),
             front: gathered.front.into_iter().map(ranked).collect(),
@@ -143,7 +146,11 @@ pub fn search_aloud(
         }
     };
     let gathered = explorer.explore(&|so_far| tell(&|| found(so_far.clone())));
-    Ok(found(gathered))
+    let mut found = found(gathered);
+    if found.ranked.is_empty() && !found.cancelled {
+        found.unsupported = fitting::unsupported(request, &job, catalog, progress).map(Box::new);
+    }
+    Ok(found)
 }
 
 /// What a search starts from: the plan; or where it runs with none but other degrees than those that follow from what it leaves

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::knobs::{KEYS, Knobs};
+use super::knobs::{KEYS as KNOBS, Knobs};
 use super::progress::SearchProgress;
 use super::rank::Candidate;
 use super::space::Space;
@@ -12,19 +12,39 @@ use super::{Explorer, RankedPlan, Request};
 use crate::advise::walk_cache::WalkCache;
 use crate::advise::walls::throughput;
 use crate::catalog::Catalog;
-use crate::plan::Fault;
+use crate::plan::{Change, Fault, Plan, keys};
 use crate::predict::{Job, Verdict, outline};
 
 /// More keys at once are another plan, not a change of this one.
 const MOST: usize = 4;
 
+/// Keys whose values the others decide.
+const FOLLOW: [&str; 5] = [
+    keys::distribution::overlap_expert_parallel,
+    keys::distribution::data_parallel,
+    keys::training::gradient_accumulation_steps,
+    keys::cluster::num_gpus,
+    keys::distribution::strategy,
+];
+
 /// Plans that fit after the same, smallest number of changed keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SmallestChange {
-    /// Keys of the text that change, or go; those that only follow (replicas, accumulation) are not counted.
+    /// Keys of the text that change; those that only follow (replicas, accumulation) are not counted.
     pub keys: usize,
     /// The plans, fastest first.
-    pub plans: Vec<RankedPlan>,
+    pub plans: Vec<ChangedPlan>,
+}
+
+/// A plan with what of its change counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangedPlan {
+    /// It, with its whole change.
+    pub ranked: RankedPlan,
+    /// The keys that a person chooses anew.
+    pub chosen: Change,
+    /// The keys that must then be written anew, too.
+    pub follows: Change,
 }
 
 /// The plans that fit after changing as few knobs as possible; none where no four of them are enough.
@@ -39,13 +59,16 @@ pub fn smallest_change(
     let job = Job::resolve(request.plan, catalog)?;
     let own = outline(&job);
     if own.capacity.verdict() != Verdict::DoesNotFit {
-        return Ok(Some(SmallestChange { keys: 0, plans: vec![RankedPlan::given(&job)] }));
+        return Ok(Some(SmallestChange {
+            keys: 0,
+            plans: vec![ChangedPlan::of(RankedPlan::given(&job), request, &job)],
+        }));
     }
     let space = Space::of(&job, &request.keep, request.free_batch);
     let explorer = Explorer::of(request, catalog, (&job, &space), progress);
     let mut levels: Vec<Vec<Knobs>> = vec![Vec::new(); MOST];
     for knobs in all(&space) {
-        let keys = keys(&knobs, request, &job);
+        let keys = count(&knobs, request, &job);
         if (1..=MOST).contains(&keys) {
             levels[keys - 1].push(knobs);
         }
@@ -62,7 +85,8 @@ pub fn smallest_change(
         if !fitting.is_empty() {
             fitting.sort_by(|a, b| throughput(&b.outline).total_cmp(&throughput(&a.outline)).then_with(|| a.order(b)));
             fitting.truncate(request.top);
-            let plans = fitting.into_iter().map(|one| RankedPlan::of(one, request.plan, &job)).collect();
+            let ranked = fitting.into_iter().map(|one| RankedPlan::of(one, request.plan, &job));
+            let plans = ranked.map(|one| ChangedPlan::of(one, request, &job)).collect();
             return Ok(Some(SmallestChange { keys: at + 1, plans }));
         }
     }
@@ -91,28 +115,33 @@ fn all(space: &Space<'_>) -> Vec<Knobs> {
     all
 }
 
+impl ChangedPlan {
+    fn of(ranked: RankedPlan, request: &Request<'_>, job: &Job) -> Self {
+        let (chosen, follows) = parted(&ranked.knobs, &ranked.change, request.plan, job);
+        Self { ranked, chosen, follows }
+    }
+}
+
 /// Keys that a person would have to change for these knobs.
-fn keys(knobs: &Knobs, request: &Request<'_>, job: &Job) -> usize {
-    const FOLLOW: [&str; 5] = [
-        "distribution.overlap_expert_parallel",
-        "distribution.data_parallel",
-        "training.gradient_accumulation_steps",
-        "cluster.num_gpus",
-        "distribution.strategy",
-    ];
-    let differences = knobs.differences(&Knobs::of(job));
-    if differences.len() > MOST + FOLLOW.len() {
+fn count(knobs: &Knobs, request: &Request<'_>, job: &Job) -> usize {
+    if knobs.differences(&Knobs::of(job)).len() > MOST + FOLLOW.len() {
         return MOST + 1;
     }
-    let batch = knobs.batch() == job.batch.global;
-    let change = knobs.change(request.plan, job);
-    // A knob that is only written out where a strategy had filled it is none that changes.
-    let same = |key: &str| {
-        let knob = KEYS.iter().position(|knob| *knob == key);
-        knob.is_some_and(|knob| differences.iter().all(|(differs, _)| *differs != knob))
+    parted(knobs, &knobs.change(request.plan, job), request.plan, job).0.set.len()
+}
+
+/// A change in two: what a person chooses anew, and what follows from it.
+fn parted(knobs: &Knobs, change: &Change, plan: &Plan, job: &Job) -> (Change, Change) {
+    let differences = knobs.differences(&Knobs::of(job));
+    let same_batch = knobs.batch() == job.batch.global;
+    // A degree that is only written out where a strategy had filled it is none that changes.
+    let filled = |key: &str| {
+        let knob = KNOBS.iter().position(|knob| *knob == key && knob.starts_with("distribution."));
+        knobs.refills(plan, job) && knob.is_some_and(|knob| differences.iter().all(|(differs, _)| *differs != knob))
     };
-    let counts = |key: &&str| !(FOLLOW.contains(key) || same(key) || batch && **key == *"model.batch_size");
-    change.set.iter().map(|(key, _)| *key).filter(|key| counts(key)).count()
+    let follow = |key: &str| FOLLOW.contains(&key) || filled(key) || same_batch && key == keys::model::batch_size;
+    let (follows, chosen) = change.set.iter().cloned().partition(|(key, _)| follow(key));
+    (Change { set: chosen, remove: Vec::new() }, Change { set: follows, remove: change.remove.clone() })
 }
 
 fn fits(explorer: &Explorer<'_>, walks: &WalkCache, knobs: Knobs) -> Option<Candidate> {

@@ -168,7 +168,7 @@ impl<'a> Space<'a> {
         group.accumulation == 1 || self.micros(each).first() == Some(&group.micro)
     }
 
-    /// What may be shared out over data-parallel ranks.
+    /// What may be shared out over data-parallel ranks; what the plan itself asks for is always among it.
     pub fn shardings(&self, group: &DegreeGroup) -> Vec<Sharding> {
         if self.kept(7) {
             return vec![self.own.sharding];
@@ -176,7 +176,11 @@ impl<'a> Space<'a> {
         if group.data * group.context == 1 || self.job.training.mode == Mode::Inference {
             return vec![Sharding::None];
         }
-        legal::shardings(self.job).to_vec()
+        let mut all = legal::shardings(self.job).to_vec();
+        if !all.contains(&self.own.sharding) {
+            all.push(self.own.sharding);
+        }
+        all
     }
 
     /// What may be recomputed; what the plan itself asks for is always among it.

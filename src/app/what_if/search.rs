@@ -10,8 +10,8 @@ use constraints::choose;
 pub use constraints::constrain;
 
 use crate::advise::{
-    LargestModel, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus, SmallestChange, fewest_gpus, fold,
-    largest_model, search_aloud, smallest_change,
+    FewestGpus, LargestModel, Limit, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus, SmallestChange,
+    fewest_gpus, fold, largest_model, search_aloud, smallest_change,
 };
 use crate::app::editor::Editor;
 use crate::app::editor::editing;
@@ -83,10 +83,10 @@ pub enum Answer {
     Plans(SearchOutcome),
     /// The plans that fit after the fewest changes; none where no few are enough.
     Change(Option<SmallestChange>),
-    /// How many GPUs are needed, and with which plan; none where no number is enough.
-    Gpus(Option<(u64, RankedPlan)>),
+    /// How many GPUs are needed, and with which plan.
+    Gpus(Limit<FewestGpus>),
     /// The largest models.
-    Model(LargestModel),
+    Model(Box<Limit<LargestModel>>),
 }
 
 /// One line of what was found.
@@ -142,15 +142,17 @@ impl SearchView {
             }
             Some(Ok(Answer::Change(found))) => {
                 let keys = |keys| if keys == 1 { "1 key".to_owned() } else { format!("{keys} keys") };
-                found.iter().flat_map(|found| found.plans.iter().map(|plan| row(keys(found.keys), plan))).collect()
+                found
+                    .iter()
+                    .flat_map(|found| found.plans.iter().map(|one| row(keys(found.keys), &one.ranked)))
+                    .collect()
             }
             Some(Ok(Answer::Gpus(found))) => {
-                found.iter().map(|(gpus, plan)| row(format!("{gpus} GPUs"), plan)).collect()
+                found.apart().into_iter().map(|(gpus, plan)| row(format!("{gpus} GPUs"), &plan.ranked)).collect()
             }
             Some(Ok(Answer::Model(found))) => {
-                let preset = found.preset.iter().map(|(name, plan)| row(name.clone(), plan));
-                let size = found.billions.iter().map(|(size, plan)| row(format!("{size:.1} B"), plan));
-                preset.chain(size).collect()
+                let plans = found.apart().into_iter().flat_map(LargestModel::plans);
+                plans.map(|(label, plan)| row(label, &plan.ranked)).collect()
             }
             Some(Err(_)) | None => Vec::new(),
         }
@@ -225,7 +227,9 @@ impl SearchRequest {
             }
             Aim::SmallestChange => smallest_change(&request, &self.catalog, progress).map(Answer::Change),
             Aim::FewestGpus => fewest_gpus(&request, &self.catalog, progress).map(Answer::Gpus),
-            Aim::LargestModel => largest_model(&request, &self.catalog, progress).map(Answer::Model),
+            Aim::LargestModel => {
+                largest_model(&request, &self.catalog, progress).map(|found| Answer::Model(Box::new(found)))
+            }
         };
         answer.map_err(why)
     }

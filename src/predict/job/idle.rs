@@ -7,10 +7,26 @@ use crate::framework::Profile;
 use crate::model::{Architecture, Input, ModelShape};
 use crate::plan::keys;
 use crate::plan::keywords::{Mode, Precision, Sharding};
-use crate::plan::{Checkpointing, Plan, TrainingPart};
+use crate::plan::{Checkpointing, ModelPart, Plan, TrainingPart};
 
 /// What is said of a key that would change the prediction and does not.
 pub(in crate::predict) const NOT_MODELLED: &str = "not modelled, the prediction leaves it out";
+
+/// Keys of an architecture that the plan gives beside another that decides: the first in the order of
+/// [`architecture::of_plan`](super::architecture::of_plan).
+fn beside_the_model(model: &ModelPart) -> Vec<String> {
+    let ways = [
+        (keys::model::trace, model.trace.is_some()),
+        (keys::model::hf_config, model.hf_config.is_some()),
+        (keys::model::preset, model.preset.is_some()),
+        (keys::model::layers, model.layers.is_some()),
+        ("model.architecture", model.architecture.is_some()),
+        (keys::model::size_billions, model.size_billions.is_some()),
+    ];
+    let mut given = ways.into_iter().filter(|(_, given)| *given).map(|(key, _)| key);
+    let Some(first) = given.next() else { return Vec::new() };
+    given.map(|key| format!("{key}: has no effect beside {first}, which the plan gives")).collect()
+}
 
 /// Names every key of the plan that is given and changes nothing.
 pub(super) fn note(
@@ -81,9 +97,10 @@ pub(super) fn note(
         (t.offload_layers.is_some() && !reads("training.offload_layers"), "training.offload_layers"),
         (t.moe_grouped_gemm.is_some() && !reads("training.moe_grouped_gemm"), "training.moe_grouped_gemm"),
         (
-            t.reference_model == Some(true) && (inference || t.lora.is_some()),
+            t.reference_model == Some(true) && t.lora.is_some() && !inference,
             "training.reference_model (adapters: the base is the reference)",
         ),
+        (t.reference_model == Some(true) && inference, "training.reference_model (inference)"),
         (
             t.distributed_optimizer.is_some() && !reads("training.distributed_optimizer"),
             "training.distributed_optimizer",
@@ -106,6 +123,9 @@ pub(super) fn note(
     ];
     for (_, key) in given.iter().filter(|(is, _)| *is) {
         notes.assumptions.push(format!("{key}: given, has no effect on the prediction yet"));
+    }
+    for line in beside_the_model(m) {
+        notes.assumptions.push(line);
     }
     let recomputes = t.activation_checkpointing.as_ref().is_some_and(|kind| *kind != Checkpointing::None);
     let answers = inference && matches!(architecture.shape, ModelShape::EncoderDecoder(_));

@@ -7,10 +7,10 @@ use crate::compare::{Bands, Claim, claimed, level};
 use crate::report::page::paragraph;
 use crate::units::{Bytes, Fraction};
 
-/// What measured runs say of the ranked plans, as text: the band of their step times, which of them are level, and which
-/// of those leaves the most memory.
+/// What measured runs say of the `top` ranked plans that are shown, as text: the band of their step times, which of them
+/// are level, and which of those leaves the most memory.
 #[must_use]
-pub fn text(found: &SearchOutcome, bands: &Bands, width: usize) -> String {
+pub fn text(found: &SearchOutcome, (bands, top): (&Bands, usize), width: usize) -> String {
     let mut text = String::new();
     let band = bands.time.within(2.0);
     let few = if bands.few { "; few measured runs like this: the band is of a wider kind" } else { "" };
@@ -24,7 +24,8 @@ pub fn text(found: &SearchOutcome, bands: &Bands, width: usize) -> String {
     if let Some(claim) = claimed(found, bands) {
         paragraph(&mut text, "", &gain_words(claim), width);
     }
-    let folded = fold(&found.ranked);
+    let mut folded = fold(&found.ranked);
+    folded.truncate(top);
     let level = level(folded.iter().map(|one| one.plan), bands);
     let leanest =
         folded.iter().map(|one| one.plan).take(level).enumerate().min_by_key(|(_, one)| one.outline.capacity.needed);

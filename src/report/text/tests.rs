@@ -68,7 +68,8 @@ fn the_whole_report_as_people_read_it() {
       compute-bound          250 ms  50
       memory-bound           125 ms  25
       communication         62.5 ms  12
-      bubble                62.5 ms  12
+      bubble                62.5 ms  12  of stage 0 of 2, which fills, drains and
+                                         waits for slower stages
       waiting for the host      0 s   0  the host stays ahead of the GPU
       64.0 samples/s, 65 536 tokens/s, 16 384 tokens/s a GPU
       model 12.5 TFLOP/s a GPU, MFU 40 %, DRAM 2.00 TB/s (60 % of peak)
