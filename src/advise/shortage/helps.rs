@@ -33,8 +33,8 @@ pub fn helps(oom: &OutOfMemory, plan: Option<&PlanForMessage>) -> Vec<String> {
     helps.extend(plan.map(|plan| of_plan(oom, plan)).unwrap_or_default());
     if !has_room(oom) && trains(oom) {
         match plan {
+            _ if is_of_other_framework(oom) => helps.push(OF_OTHERS.to_owned()),
             None => helps.push(WITH_PLAN.to_owned()),
-            Some(_) if is_of_other_framework(oom) => helps.push(OF_OTHERS.to_owned()),
             Some(_) => {}
         }
     }
@@ -316,6 +316,7 @@ fn unfragmented(oom: &OutOfMemory) -> Option<String> {
         return None;
     }
     let option = match oom.backend.as_str() {
+        _ if oom.names_alloc_conf => "PYTORCH_ALLOC_CONF",
         "CUDA" => "PYTORCH_CUDA_ALLOC_CONF",
         "HIP" => "PYTORCH_HIP_ALLOC_CONF",
         "NPU" => "PYTORCH_NPU_ALLOC_CONF",
