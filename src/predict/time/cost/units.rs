@@ -129,7 +129,8 @@ impl ShardedModules {
         // What comes last forward comes first backward.
         backward.reverse();
         if again {
-            let unit = |run: &ModuleRun| if run.is_layer && rerun == ModuleRerun::Inside { Seconds::ZERO } else { run.unit };
+            let unit =
+                |run: &ModuleRun| if run.is_layer && rerun == ModuleRerun::Inside { Seconds::ZERO } else { run.unit };
             backward.splice(0..0, forward.iter().map(|run| ModuleRun { unit: unit(run), ..*run }));
         }
         PassCosts { forward: waited(&forward), backward: waited(&backward) }
