@@ -7,7 +7,7 @@ use memwall::compare::{
 use memwall::plan::Document;
 use memwall::predict::{self, Job};
 use memwall::reading::{Moment, Reading};
-use memwall::units::Fraction;
+use memwall::units::{Bytes, Fraction};
 
 const PLAN: &str = "model: {preset: gpt2, batch_size: 8}\n";
 
@@ -87,7 +87,7 @@ fn tokens_that_are_known_are_not_doubted() {
     let at = Moment(1_000);
     // Half of everything: half the samples, or half the length.
     let evidence = Evidence {
-        device_used: Reading::measured(plain.device_used * 0.6, at),
+        device_used: Reading::measured(Bytes::from_f64(plain.device_used.as_f64() * 0.6), at),
         settled: true,
         step: Reading::measured(plain.step * 0.5, at),
         ..Evidence::default()
