@@ -207,7 +207,8 @@ fn allocator(oom: &OutOfMemory) -> Vec<String> {
     let mut helps: Vec<String> = unfragmented(oom).into_iter().collect();
     // Where nothing says how full the device is, others may fill it.
     let unsaid = (!oom.has_figures()).then(|| tool(oom)).flatten();
-    helps.extend(unsaid.map(|tool| format!("other processes leaving the device: {tool} shows which processes hold it")));
+    helps
+        .extend(unsaid.map(|tool| format!("other processes leaving the device: {tool} shows which processes hold it")));
     helps.extend(others_unnamed(oom));
     helps.extend(lent(oom));
     if has_room(oom) {

@@ -115,6 +115,7 @@ fn busy_cpu(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f6
 
 fn data_loading(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {
     let mut delay = delay(plain, evidence)?;
+    let free = if evidence.data_wait.value().is_some() { 0.0 } else { FREE };
     if let Some(share) = evidence.data_wait.value() {
         // Where its stack is seen it waits for no longer than that.
         let waited = (plain.step + delay) * share.0;
@@ -125,7 +126,7 @@ fn data_loading(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation
     }
     let step = plain.step + delay;
     let busy = Fraction(plain.busy.0 * plain.step.0 / step.0);
-    Some((Expectation { step, busy, ..*plain }, FREE))
+    Some((Expectation { step, busy, ..*plain }, free))
 }
 
 fn throttling(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {

@@ -1,7 +1,7 @@
 //! How many processes the kernel has killed for lack of memory in this program's own cgroup, which what it starts is in
 //! as well: it names the cause of a SIGKILL that nothing else tells of.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::waits::read;
 use crate::units::Bytes;
@@ -37,7 +37,7 @@ impl OomKills {
         first.chain(second).find_map(|(group, events, limit)| Self::of(&group, events, limit))
     }
 
-    fn of(group: &PathBuf, events: &str, limit: &str) -> Option<Self> {
+    fn of(group: &Path, events: &str, limit: &str) -> Option<Self> {
         // Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst: `oom_kill 3` on a line of its own.
         let text = read(&group.join(events))?;
         let count = text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())?;
