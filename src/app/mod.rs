@@ -78,7 +78,7 @@ pub use run::commanded::{CommandPlan, CommandSetting};
 pub use run::exhaustion::MemoryExhaustion;
 pub use run::explanation_search::{CompareRow, ExplanationSearch, Question};
 pub use run::inferred::{HookKnowledge, NotInferred, Proposal, has_no_plan};
-pub use run::measured::{MeasuredRow, rows as measured_rows};
+pub use run::measured::{MeasuredRow, loss_words, rows as measured_rows};
 pub use run::mismatch::{Mismatch, of as mismatch, planned_model, told_model};
 pub use run::offer::take as follow_offered;
 pub use run::outlook::Outlook;

@@ -101,7 +101,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Sample(sample) => return on_sample(state, *sample),
         Event::Run(news) => {
             if news.pid == state.monitor.attached_by_user() {
-                state.monitor.follow_rank(&news.ranks);
+                state.monitor.follow_rank(&state.run.telemetry.news.ranks, &news.ranks);
             }
             state.run.telemetry.take(*news);
             state.run.telemetry.follow(&state.monitor, state.now);

@@ -40,7 +40,7 @@ impl FollowedRun {
     pub fn told(&mut self, sample: &Sample) -> Sample {
         self.monitor.take(sample.clone());
         while let Ok(news) = self.news.try_recv() {
-            self.monitor.follow_rank(&news.ranks);
+            self.monitor.follow_rank(&self.run.news.ranks, &news.ranks);
             self.run.take(news);
         }
         // In a container the process has another pid here than the driver's.

@@ -29,12 +29,13 @@ use crate::catalog::Catalog;
 use crate::compare::{Calibration, Candidates, Explanation, Subject, explain_resident};
 use crate::compare::{last_start, late_steps_of_run, step_share};
 use crate::files;
+use crate::observe::OomKills;
 use crate::observe::hook::{Directory, HOOK, HOOK_DIRECTORY_VARIABLE, Listener, install, tell_exits};
 use crate::observe::trace::{REPORT, TAPE_VARIABLE, TRACER_VARIABLE};
 use crate::order::StableOrder;
 use crate::predict::{Job, Prediction, predict};
 use crate::printable::printable;
-use crate::reading::{HookPlaces, HookedRun, exit_words};
+use crate::reading::{HookPlaces, HookStep, HookedRun, Reading, exit_words};
 use crate::report::hooked;
 
 /// Has the hook look into the first pass.
@@ -83,6 +84,8 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
     let looks = args.modules || planned.as_ref().is_some_and(PlannedCommand::looks_at_first_pass);
     variables.extend(looks.then(|| (MODULES_VARIABLE, "1".into())));
     let mut asked = None;
+    let kills = || OomKills::look(Path::new("/proc"), Path::new("/sys/fs/cgroup"));
+    let before = kills();
     let ended = start(&args.command, variables, || asked = asked.or(Some(clock.now())));
     let over = clock.now();
     let (mut heard, directory) =
@@ -98,7 +101,8 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
     if !args.quiet {
         // Standard output is the command's.
         let plan = planned.as_ref().map(|planned| &planned.prediction);
-        let mut text = killed(code).unwrap_or_default();
+        let for_memory = before.zip(kills()).and_then(|(before, now)| now.words_since(before));
+        let mut text = killed(code, for_memory);
         let (first, words) = ending(&heard.runs, &heard.reports, CommandEnd { code, at: over, asked });
         words.iter().for_each(|line| text.push_str(&format!("memwall: {}\n", printable(line))));
         text.push_str(&hooked::summary(&heard.runs, heard.forgotten, plan, first));
@@ -168,30 +172,21 @@ impl PlannedCommand {
         self.prediction.on_cpu && !self.job.training.compile
     }
 
-    /// Why a run on a CPU differs from its plan; the dashboard says so of GPUs.
+    /// Why a run differs from its plan: by what it tells itself, and of a run on a CPU by its figures; the dashboard says
+    /// that of GPUs.
     fn cause(&self, runs: &[HookedRun], waits: &RunWaits, catalog: &Catalog) -> Option<String> {
         // One that steps no optimizer has a model all the same.
         let told = || runs.iter().find(|run| run.about.is_some());
-        let run = hooked::fullest(runs).map(|(run, _)| run).or_else(told).filter(|_| self.prediction.on_cpu)?;
+        let run = hooked::fullest(runs).map(|(run, _)| run).or_else(told)?;
         // What the process says itself is right, whatever its figures are.
         let by_name = self.source.document().value("model.size_billions").is_none();
         let other = run.about.as_ref().and_then(|about| told_model(about, &self.job, &self.prediction, by_name));
         if let Some(other) = other {
             return Some(format!("not as planned: {}", Mismatch::Model(other).words()));
         }
-        let step = run.usual_step()?;
         let settings = ToldSettings::of(run, &self.job);
-        let model = run.about.as_ref().and_then(|about| planned_model(about, &self.job, &self.prediction));
-        let stated: Vec<_> = settings.as_planned().into_iter().chain(model).collect();
-        let plan = self.source.plan();
-        let subject = Subject {
-            plan: &Candidates::of(self.source.document(), plan.model.hf_config.as_ref(), plan.trace()),
-            catalog,
-            stage: None,
-            calibration: Calibration::default(),
-            stated: &stated,
-        };
-        let found = explain_resident(&subject, &self.job, &self.prediction, (&step, waits.of(run.pid)));
+        let step = run.usual_step().filter(|_| self.prediction.on_cpu);
+        let found = step.map_or_else(Vec::new, |step| self.by_figures(&settings, (run, &step), waits, catalog));
         // What the process itself says is no guess: beside it stands what its figures say only where that agrees and fits.
         let told = settings.words();
         let stands =
@@ -201,8 +196,35 @@ impl PlannedCommand {
         let words: Vec<String> = told.into_iter().chain(figures).collect();
         let planned = (!words.is_empty()).then(|| format!("not as planned: {}", words.join("; by its figures: ")));
         let machine = settings.machine().map(|machine| format!("the run has {machine}"));
-        let said: Vec<String> = planned.into_iter().chain(machine).collect();
+        let on_cpu = run.about.as_ref().is_some_and(|about| about.device == "cpu");
+        let no_gpu =
+            (on_cpu && !self.prediction.on_cpu).then(|| Mismatch::NoGpu(self.prediction.gpu_short.clone()).words());
+        let said: Vec<String> = planned.into_iter().chain(machine).chain(no_gpu).collect();
         (!said.is_empty()).then(|| said.join("; "))
+    }
+
+    /// What the figures of a run on a CPU say, beside what it tells itself.
+    fn by_figures(
+        &self,
+        settings: &ToldSettings,
+        (run, step): (&HookedRun, &HookStep),
+        waits: &RunWaits,
+        catalog: &Catalog,
+    ) -> Vec<Explanation> {
+        let model = run.about.as_ref().and_then(|about| planned_model(about, &self.job, &self.prediction));
+        let stated: Vec<_> = settings.as_planned().into_iter().chain(model).collect();
+        let plan = self.source.plan();
+        let subject = Subject {
+            plan: &Candidates::of(self.source.document(), plan.model.hf_config.as_ref(), plan.trace()),
+            catalog,
+            stage: None,
+            calibration: Calibration::default(),
+            stated: &stated,
+            same_tokens: settings.same_tokens(),
+        };
+        let data_wait = run.places.as_ref().and_then(HookPlaces::data_share);
+        let data_wait = data_wait.map_or_else(Reading::not_read, |share| Reading::measured(share, run.placed));
+        explain_resident(&subject, &self.job, &self.prediction, (step, waits.of(run.pid), data_wait))
     }
 }
 
@@ -213,17 +235,19 @@ fn planned(plan: &std::path::Path, catalog: &Catalog, streams: &mut Streams<'_>)
     Ok(PlannedCommand { prediction: predict(&job), job, source })
 }
 
-/// What a command that a signal ended cannot say itself.
-fn killed(code: u8) -> Option<String> {
+/// What a command that a signal ended cannot say itself; `for_memory` is what the kernel's own count tells.
+fn killed(code: u8, for_memory: Option<String>) -> String {
     const SIGKILL: u8 = 128 + 9;
     let words = exit_words(code.into());
-    match code {
-        SIGKILL => Some(format!(
+    match (code, for_memory) {
+        (SIGKILL, Some(why)) => format!("memwall: the command was killed ({words}): {why}\n"),
+        (_, Some(why)) => format!("memwall: {why}\n"),
+        (SIGKILL, None) => format!(
             "memwall: the command was killed ({words}), by you, a scheduler, or for lack of memory: dmesg tells of the last\n"
-        )),
+        ),
         // Whoever presses ^C knows.
-        129 | 131..=192 => Some(format!("memwall: the command ended with {words}\n")),
-        _ => None,
+        (129 | 131..=192, None) => format!("memwall: the command ended with {words}\n"),
+        (_, None) => String::new(),
     }
 }
 

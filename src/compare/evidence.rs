@@ -34,6 +34,8 @@ pub struct Evidence {
     pub slowed: Reading<bool>,
     /// Share of time in which the process could have run on the CPU that it trains on and waited for a core.
     pub cpu_wait: Reading<Fraction>,
+    /// Share of healthy steps in which the training thread is in a data loader, where its stack is sampled.
+    pub data_wait: Reading<Fraction>,
     /// Power drawn, averaged alike. It is compared and held against no cause: no measured case says how
     /// well it is predicted.
     pub power: Reading<Watts>,
@@ -143,6 +145,7 @@ const METRICS: &[EvidenceMetric] = &[
     mean(|evidence| EvidenceValue::of(&evidence.busy, |share| EvidenceValue::Share(share.0))),
     state(|evidence| EvidenceValue::of(&evidence.clock, |share| EvidenceValue::Share(share.0))),
     mean(|evidence| EvidenceValue::of(&evidence.cpu_wait, |share| EvidenceValue::Share(share.0))),
+    state(|evidence| EvidenceValue::of(&evidence.data_wait, |share| EvidenceValue::Share(share.0))),
     state(|evidence| EvidenceValue::of(&evidence.slowed, EvidenceValue::Is)),
 ];
 

@@ -3,7 +3,8 @@
 //! A place is named only if late steps are there far more often than healthy ones: any of it could be chance, and the
 //! test is a binomial one. Work that every step consists of (forward, backward, optimizer) is never named for late steps.
 
-use crate::reading::{Activity, CodePlace, HookPlaces, HookStall, LateStep, StepCause};
+use crate::order::StableOrder;
+use crate::reading::{Activity, CodePlace, FEWEST_SAMPLES, HookPlaces, HookStall, LateStep, StepCause};
 use crate::units::{Fraction, Seconds};
 
 /// A place is named when chance alone would put it into so many late steps with less than this probability.
@@ -196,18 +197,52 @@ pub fn stalled(own: &StalledRank<'_>, ranks: &[StalledRank<'_>]) -> Option<StepC
         let does = match absent.stall() {
             _ if absent.has_ended => " has ended".to_owned(),
             Some((stall, place)) => {
-                format!(" has not come: {} in {}", (stall.here + absent.age).roughly(), place.words())
+                format!(" has not come: {} in {}", (stall.here + absent.age).to_the_second(), place.words())
             }
             None => " has not come".to_owned(),
         };
         return cause(format!("{call}: {}{does}{at}", absent.name()));
     }
-    let long = (stall.here + own.age).roughly();
+    let long = (stall.here + own.age).to_the_second();
     if ranks.len() > 1 && waiting == ranks.len() {
-        return cause(format!("all {waiting} ranks wait {long} in {call}, {}", place.location()));
+        return cause(all_wait(ranks, &format!("{call}, {}", place.location())));
     }
     let name = if ranks.len() > 1 { format!("{}: ", own.name()) } else { String::new() };
     cause(format!("{name}{long} in {}", place.words()))
+}
+
+/// That every rank waits, for as long as the last one has, and where: each place with its ranks where they differ, the
+/// same whoever is followed.
+fn all_wait(ranks: &[StalledRank<'_>], own: &str) -> String {
+    const MOST: usize = 3;
+    let mut shortest = f64::INFINITY;
+    let mut places: Vec<(String, Vec<String>)> = Vec::new();
+    let mut ranks: Vec<&StalledRank<'_>> = ranks.iter().collect();
+    ranks.order_by_key(|rank| rank.rank);
+    for rank in &ranks {
+        let Some((stall, place)) = rank.stall() else { continue };
+        shortest = shortest.min((stall.here + rank.age).0);
+        let at = format!("{}, {}", pending(stall, place), place.location());
+        let number = rank.rank.map_or_else(|| "?".to_owned(), |rank| rank.to_string());
+        match places.iter_mut().find(|(known, _)| *known == at) {
+            Some((_, there)) => there.push(number),
+            None => places.push((at, vec![number])),
+        }
+    }
+    let long = Seconds(shortest).to_the_second();
+    if places.len() < 2 {
+        return format!("all {} ranks wait {long} in {own}", ranks.len());
+    }
+    let more = places.len().saturating_sub(MOST);
+    let named = places.iter().take(MOST).map(|(at, there)| {
+        let plural = if there.len() == 1 { "" } else { "s" };
+        format!("rank{plural} {} in {at}", there.join(", "))
+    });
+    let mut named = named.collect::<Vec<_>>().join("; ");
+    if more > 0 {
+        named.push_str(&format!("; others in {more} more place{}", if more == 1 { "" } else { "s" }));
+    }
+    format!("all {} ranks wait {long}: {named}", ranks.len())
 }
 
 /// Whether others wait for this rank: it has ended, it is busy elsewhere, or it has begun fewer collectives than the one
@@ -240,8 +275,7 @@ fn pending(stall: &HookStall, place: &CodePlace) -> String {
 /// pass.
 #[must_use]
 pub fn step_share(ranks: &[&HookPlaces]) -> Option<String> {
-    const FEWEST: u64 = 20;
-    let told = ranks.iter().filter(|places| places.samples >= FEWEST);
+    let told = ranks.iter().filter(|places| places.samples >= FEWEST_SAMPLES);
     let others = told.flat_map(|places| places.places.iter().map(|place| (places.rank, place)));
     let others = others.filter(|(_, place)| !place.activity.is_work() && place.share.0 >= WORTH);
     let waits = |place: &CodePlace| ranks.len() > 1 && place.activity == Activity::Collective;

@@ -37,14 +37,14 @@ pub fn resident_evidence(step: &HookStep, prediction: &Prediction) -> Evidence {
 }
 
 /// Why a run on a CPU differs from its plan; the most likely first, none where the plan itself holds. `cpu_wait` is the
-/// share of its time in which it waited for a core.
+/// share of its time in which it waited for a core, `data_wait` that of its steps in a data loader.
 #[must_use]
 pub fn explain_resident(
     subject: &Subject<'_>,
     job: &Job,
     prediction: &Prediction,
-    (step, cpu_wait): (&HookStep, Reading<Fraction>),
+    (step, cpu_wait, data_wait): (&HookStep, Reading<Fraction>, Reading<Fraction>),
 ) -> Vec<Explanation> {
-    let evidence = Evidence { cpu_wait, ..resident_evidence(step, prediction) };
+    let evidence = Evidence { cpu_wait, data_wait, ..resident_evidence(step, prediction) };
     explain(subject, &evidence, &Bands::of(job))
 }

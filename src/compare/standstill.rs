@@ -46,7 +46,7 @@ pub fn stood_still(runs: &[HookedRun], over: Moment, asked: Option<Moment>) -> O
     let cause = stalled(own, &ranks)?;
     let goes_on = ranks.iter().any(|rank| rank.places.stall.is_none() && !rank.has_ended);
     let name = own.rank.filter(|_| goes_on).map_or_else(String::new, |rank| format!("rank {rank} "));
-    Some(format!("{name}stood still for the last {}: {}", end.since(stopped).roughly(), cause.words))
+    Some(format!("{name}stood still for the last {}: {}", end.since(stopped).to_the_second(), cause.words))
 }
 
 /// Whether a process stood in a collective, as far as it tells: one of several ranks joins them in its backward pass, too.

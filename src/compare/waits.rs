@@ -15,7 +15,7 @@ pub fn waiting(waits: &[ProcessWait], processes: usize, now: Moment) -> Option<S
     // Who holds the others up comes first, then who has waited longest.
     waits.order_by_key(|wait| (!wait.kind.holds_others_up(), wait.since, wait.rank, wait.pid));
     let first = waits.first()?;
-    let long = now.since(first.since).roughly();
+    let long = now.since(first.since).to_the_second();
     let alike = waits.iter().filter(|wait| wait.kind == first.kind).count();
     let words = if processes > 1 && alike == processes {
         format!("all {processes} ranks wait {long} for {}", object(first))

@@ -246,7 +246,7 @@ impl FollowThread {
             self.news.waits = self.waits.of(pid, &self.news.ranks, now);
         }
         self.choose_log(now);
-        let over = !self.watches.is_empty() && self.news.exits.len() == self.watches.len();
+        let over = !self.watches.is_empty() && self.news.exits.len() == self.watches.len() || self.ranks_are_over();
         self.looks_after_end = if over { self.looks_after_end.saturating_add(1) } else { 0 };
         if self.looks_after_end <= LATE_LOOKS {
             for log in self.rank_log.as_mut().map(|(_, log)| log).into_iter().chain(&mut self.log) {
@@ -255,6 +255,12 @@ impl FollowThread {
             }
             self.take_log();
         }
+    }
+
+    /// Whether all ranks have ended, though what started them may go on: what is written then is another run's.
+    fn ranks_are_over(&self) -> bool {
+        let has_ended = |rank: &RankProcess| self.news.exits.iter().any(|exit| exit.pid == rank.pid);
+        !self.news.ranks.is_empty() && self.news.ranks.iter().all(has_ended)
     }
 
     /// What the log has told by now.

@@ -43,7 +43,7 @@ pub use host::{Host, is_process};
 pub use nvml::{LIBRARY_VARIABLE, METRICS, Metric, Nvml, NvmlOpenError, QueryInterval};
 pub use on_demand::{OnDemand, spawn_on_demand};
 pub use open::{ROOT_VARIABLE, SourceChoice, SourceContext, SourceError, open};
-pub use process::{End, EndError, ExitWatch, end, sees_all_processes, waited_for_core};
+pub use process::{End, EndError, ExitWatch, OomKills, end, sees_all_processes, waited_for_core};
 pub use prometheus::access::{Access, AccessError, Authorization, Secret};
 pub use prometheus::{FetchError, Prometheus, PrometheusError};
 pub use record::{

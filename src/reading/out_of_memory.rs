@@ -132,6 +132,8 @@ pub struct OutOfMemory {
     pub also: Vec<String>,
     /// The release that wrote it has expandable segments.
     pub has_expandable_segments: bool,
+    /// It names `PYTORCH_ALLOC_CONF`, which later releases read in place of a variable for each kind of device.
+    pub names_alloc_conf: bool,
 }
 
 impl OutOfMemory {
@@ -210,7 +212,8 @@ impl OutOfMemory {
     #[must_use]
     pub fn with_lines_before(mut self, earlier: &Self) -> Self {
         // JAX's allocator is TensorFlow's, and writes its statistics in the same words.
-        let same = matches!(self.backend.as_str(), "TensorFlow" | "JAX") && earlier.backend == "TensorFlow";
+        let shared = |backend: &str| matches!(backend, "TensorFlow" | "JAX");
+        let same = shared(&self.backend) && (earlier.backend == "TensorFlow" || earlier.backend == self.backend);
         if same && self.kind == earlier.kind {
             self.asked = self.asked.or(earlier.asked);
             self.allocated = self.allocated.or(earlier.allocated);

@@ -193,6 +193,18 @@ pub struct HookPlaces {
     pub stall: Option<HookStall>,
 }
 
+/// Fewer samples of a stack tell no shares.
+pub const FEWEST_SAMPLES: u64 = 20;
+
+impl HookPlaces {
+    /// Share of healthy steps in which it waits for a batch of its data loader; none of few samples.
+    #[must_use]
+    pub fn data_share(&self) -> Option<Fraction> {
+        let loads = self.places.iter().filter(|place| place.activity == Activity::Data);
+        (self.samples >= FEWEST_SAMPLES).then(|| Fraction(loads.map(|place| place.share.0).sum()))
+    }
+}
+
 /// Why steps are late, or one does not end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepCause {

@@ -68,6 +68,20 @@ pub struct StatedSettings {
     pub checkpointing: Option<StatedCheckpointing>,
     /// Ranks.
     pub world: Option<u64>,
+    /// Ranks that share each matrix.
+    pub tensor: Option<u64>,
+    /// Pipeline stages.
+    pub pipeline: Option<u64>,
+    /// Ranks that share each sequence.
+    pub context: Option<u64>,
+    /// Ranks that share the experts.
+    pub expert: Option<u64>,
+    /// Whether data-parallel ranks share out the optimizer's states by a flag of their own.
+    pub distributed_optimizer: Option<bool>,
+    /// Blocks of the model.
+    pub layers: Option<u64>,
+    /// Width of its residual stream.
+    pub hidden: Option<u64>,
 }
 
 impl StatedSettings {

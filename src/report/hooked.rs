@@ -26,13 +26,16 @@ pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<&Prediction>, fa
     let mut text = String::new();
     match fullest(runs) {
         Some((run, step)) => {
+            several(&mut text, runs, run);
             largest(&mut text, run, step);
             match plan.filter(|plan| plan.on_cpu && step.memory == HookMemory::Resident) {
                 Some(plan) => resident(&mut text, run, step, plan),
-                None => memory(&mut text, step, plan.map(Prediction::largest)),
+                None => memory(&mut text, run, step, plan.map(Prediction::largest)),
             }
             if let Some(modules) = &run.modules {
-                modules::table(&mut text, modules, plan);
+                // What a pass keeps on a CPU is no figure of a plan for a GPU.
+                let alike = plan.filter(|plan| plan.on_cpu || step.memory != HookMemory::Resident);
+                modules::table(&mut text, modules, alike);
             }
         }
         None => without_steps(&mut text, runs, plan),
@@ -63,6 +66,31 @@ fn without_steps(text: &mut String, runs: &[HookedRun], plan: Option<&Prediction
              PYTHONPATH; --modules looks into a pass without one)\n",
         ),
     }
+}
+
+/// How many trainings there were, where the command started more than one: what follows is of the one that held most. The
+/// ranks of one launcher are one training.
+fn several(text: &mut String, runs: &[HookedRun], most: &HookedRun) {
+    let with_steps = runs.iter().filter(|run| run.step.is_some());
+    let mut trainings: Vec<(Option<u32>, u32)> = with_steps
+        .map(|run| {
+            let about = run.about.as_ref();
+            match about.filter(|about| about.world.is_some_and(|world| world > 1)) {
+                Some(about) => (about.torchrun, 0),
+                None => (None, run.pid),
+            }
+        })
+        .collect();
+    trainings.sort_unstable();
+    trainings.dedup();
+    if trainings.len() > 1 {
+        let _ = writeln!(text, "memwall: {} trainings; of process {}, which held most:", trainings.len(), most.pid);
+    }
+}
+
+/// How far a peak may be the last one: a process that was killed tells nothing of what it held after it spoke last.
+fn bound(run: &HookedRun) -> &'static str {
+    if run.end.is_none() && run.exit.is_some_and(|(exit, _)| exit.code != Some(0)) { "at least" } else { "at most" }
 }
 
 /// The process that held most.
@@ -117,7 +145,7 @@ fn process(text: &mut String, run: &HookedRun, failed_first: bool) {
     steps(text, run, step);
     let word = if step.memory == HookMemory::Resident { "resident" } else { "allocated" };
     if let Reading::Known { value, .. } = &step.peak_allocated {
-        let _ = write!(text, ", {value} {word} at most");
+        let _ = write!(text, ", {value} {word} {}", bound(run));
     }
     let seen = run.exit.map(|(exit, _)| exit).filter(|exit| exit.code != Some(0));
     let first = if failed_first { ", the first to end" } else { "" };
@@ -131,7 +159,7 @@ fn process(text: &mut String, run: &HookedRun, failed_first: bool) {
     text.push('\n');
 }
 
-fn memory(text: &mut String, step: &HookStep, plan: Option<&StageMemory>) {
+fn memory(text: &mut String, run: &HookedRun, step: &HookStep, plan: Option<&StageMemory>) {
     let figures = [
         ("allocated", &step.peak_allocated, plan.map(|plan| plan.peak_allocated)),
         ("reserved", &step.peak_reserved, plan.map(|plan| plan.peak_reserved)),
@@ -139,13 +167,13 @@ fn memory(text: &mut String, step: &HookStep, plan: Option<&StageMemory>) {
     if step.memory == HookMemory::Resident {
         if let Reading::Known { value, .. } = &step.peak_allocated {
             let note = if plan.is_some() { "; a plan predicts a GPU's memory" } else { "" };
-            let _ = writeln!(text, "memwall: {value} resident at most (no GPU was used){note}");
+            let _ = writeln!(text, "memwall: {value} resident {} (no GPU was used){note}", bound(run));
         }
         return;
     }
     for (name, observed, predicted) in figures {
         let Reading::Known { value, .. } = observed else { continue };
-        let _ = write!(text, "memwall: {name} {value} at most");
+        let _ = write!(text, "memwall: {name} {value} {}", bound(run));
         if let Some(predicted) = predicted {
             let _ = write!(text, ", predicted {predicted}: {} ({})", *value - predicted, relative(*value, predicted));
         }
@@ -161,7 +189,7 @@ fn resident(text: &mut String, run: &HookedRun, step: &HookStep, prediction: &Pr
     if let Reading::Known { value, .. } = &step.peak_allocated {
         let predicted = prediction.largest().device_used;
         let off = relative(*value, predicted);
-        let _ = writeln!(text, "memwall: {value} resident at most, predicted {predicted}: {off}");
+        let _ = writeln!(text, "memwall: {value} resident {}, predicted {predicted}: {off}", bound(run));
     }
     if let Some(each) = run.pace.usual() {
         let predicted = prediction.time.step;

@@ -34,6 +34,19 @@ pub fn three_figures(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
+/// A count with its noun, in the singular of one.
+///
+/// ```
+/// # use memwall_core as memwall;
+/// use memwall::units::counted;
+///
+/// assert_eq!([1, 1_840].map(|count| counted(count, "pass", "passes")), ["1 pass", "1 840 passes"]);
+/// ```
+#[must_use]
+pub fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { several })
+}
+
 /// A count of parameters: every one of a small model, three figures of a large one.
 ///
 /// ```
@@ -271,6 +284,14 @@ impl Seconds {
             let days = seconds / 86_400.0;
             if days < 9.95 { format!("{days:.1} d") } else { format!("{days:.0} d") }
         }
+    }
+}
+
+impl Seconds {
+    /// What can be said of a time that has passed: `45 s`, `90 s`, `2 min 05 s`, `1 h 12 min`.
+    #[must_use]
+    pub fn to_the_second(self) -> String {
+        Self(self.0.round()).to_string()
     }
 }
 

@@ -47,6 +47,12 @@ fn numbers_are_grouped_by_thousands() {
 }
 
 #[test]
+fn what_has_passed_is_said_to_the_second() {
+    let said = [41.4, 90.0, 125.0, 4_320.0].map(|time| Seconds(time).to_the_second());
+    assert_eq!(said, ["41 s", "90 s", "2 min 05 s", "1 h 12 min"]);
+}
+
+#[test]
 fn what_lies_ahead_is_said_roughly() {
     let times = [45.4, 89.0, 1_471.0, 5_399.0, 19_000.0, 200_000.0, 860_000.0, f64::INFINITY];
     let said = times.map(|time| Seconds(time).roughly());

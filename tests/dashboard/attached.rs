@@ -108,7 +108,7 @@ fn no_process_without_a_gpu_has_false_figures() {
             Command::new("sh").args(["-c", case.script]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let pid = child.id();
         let mut terminal = start(&child);
-        let screen = terminal.wait_for("NO GPU IS USED");
+        let screen = terminal.wait_for("NO TRAINING SEEN");
         assert_nothing_is_invented(&screen, case.name);
         let screen = terminal.wait_until("its row", |screen| process_row(screen, pid).is_some());
         let row = process_row(&screen, pid).unwrap();

@@ -20,7 +20,7 @@ fn a_process_without_a_gpu_is_watched_and_its_end_noticed_with_its_code() {
     let pid = child.id().to_string();
     // The command is known before the first sample is there.
     let screen =
-        terminal.wait_until("a sample", |screen| screen.contains("NO GPU IS USED") && screen.contains("host live"));
+        terminal.wait_until("a sample", |screen| screen.contains("NO TRAINING SEEN") && screen.contains("host live"));
     let first = screen.lines().next().unwrap();
     assert!(first.contains("host live") && first.contains(&format!("▶ {pid}")), "{first}");
     for invented in ["demo", "tok/s/GPU", "ETA"] {
@@ -115,6 +115,64 @@ fn a_log_that_tells_memory_names_the_checkpointing() {
     assert!(said.contains("verdict  MEMORY -") && said.contains("why      every block checkpointed"), "{said}");
 }
 
+/// Megatron-LM's arguments (`training/arguments.py`, `_print_args`) of a run of llama-2-7b on two tensor ranks: 6 738 415 616
+/// parameters, of which each holds half of all but the norms (65 of 4096): (6 738 415 616 - 266 240) / 2 + 266 240.
+const MEGATRON: &str = "\
+  micro_batch_size ................................ 2
+  global_batch_size ............................... 256
+  seq_length ...................................... 4096
+  tensor_model_parallel_size ...................... 2
+  pipeline_model_parallel_size .................... 1
+  num_layers ...................................... 32
+  hidden_size ..................................... 4096
+  recompute_granularity ........................... full
+  bf16 ............................................ True
+  world_size ...................................... 16
+  use_distributed_optimizer ....................... True
+ > number of parameters on (tensor, pipeline) model parallel rank (0, 0): 3369340928
+";
+
+#[test]
+fn a_log_that_states_degrees_and_sizes_names_what_the_plan_has_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, plan) = (folder.path().join("megatron.log"), folder.path().join("plan.yaml"));
+    let step = |step: u32| {
+        format!(
+            " [2025-01-01 10:{step:02}:00] iteration {step}/ 100000 | consumed samples: {} | elapsed time per iteration (ms): 8152.3 | \
+             global batch size:   256 | lm loss: 9.08E+00 |\n",
+            256 * step
+        )
+    };
+    let memory = "[Rank 0] (after 10 iterations) memory (MB) | allocated: 20012.5 | max allocated: 28051.1 | reserved: 30002.0 \
+                  | max reserved: 30002.0\n";
+    fs::write(&log, format!("{MEGATRON}{}{memory}", (1..=40).map(step).collect::<String>())).unwrap();
+    let said = |model: &str, tensor: u64, pipeline: u64, distributed: bool| {
+        let text = format!(
+            "model: {{preset: {model}, batch_size: 256, sequence_length: 4096, framework: megatron}}\n\
+             training: {{micro_batch_size: 2, activation_checkpointing: full, distributed_optimizer: {distributed}}}\n\
+             hardware: {{gpu_type: NVIDIA H100}}\ncluster: {{num_gpus: 16}}\n\
+             distribution: {{tensor_parallel: {tensor}, pipeline_parallel: {pipeline}}}\n"
+        );
+        fs::write(&plan, text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
+        command.arg(&plan).args(["--once", "--log"]).arg(&log).stdin(Stdio::null());
+        let nowhere = [("MEMWALL_NVML_LIB", "/nowhere/libnvidia-ml.so"), ("MEMWALL_SYS_ROOT", "/nowhere")];
+        String::from_utf8(command.envs(nowhere).output().unwrap().stdout).unwrap()
+    };
+    for (model, tensor, pipeline, distributed, why) in [
+        ("llama-2-7b", 4, 1, true, "the run has tensor parallel 2, the plan 4 (by its log)"),
+        ("llama-2-7b", 2, 2, true, "the run has pipeline parallel 1, the plan 2 (by its log)"),
+        ("llama-2-7b", 2, 1, false, "the run has a distributed optimizer, the plan has none (by its log)"),
+        ("llama-3-8b", 2, 1, true, "another model: 6.74 B parameters by its log, the plan has 8.03 B"),
+        ("llama-2-13b", 2, 1, true, "another model: 6.74 B parameters by its log, the plan has 13.0 B"),
+    ] {
+        let said = said(model, tensor, pipeline, distributed);
+        assert!(said.contains(&format!("why      {why}")), "{model} {tensor} {pipeline}: {said}");
+    }
+    let said = said("llama-2-7b", 2, 1, true);
+    assert!(said.contains("verdict  AS PLANNED"), "{said}");
+}
+
 #[test]
 fn a_real_log_is_not_laid_over_a_demo() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
@@ -157,7 +215,7 @@ fn a_log_that_ends_with_an_exception_is_a_run_that_ended() {
     fs::write(&log, format!("{lines}{raised}")).unwrap();
     let said = look(&log, &[]);
     assert!(said.contains("verdict  ENDED"), "{said}");
-    assert!(said.contains("why      ended at step 40, RuntimeError: no data in shard 7"), "{said}");
+    assert!(said.contains("why      ended at step 40 or later, RuntimeError: no data in shard 7"), "{said}");
     assert!(!said.contains("ETA"), "{said}");
     fs::write(&log, format!("{lines}{raised}{}", step(41))).unwrap();
     let said = look(&log, &[]);

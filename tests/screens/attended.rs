@@ -318,6 +318,7 @@ fn message() -> OutOfMemory {
         in_process: Some(Bytes::from_gib(78.1)),
         // Told since 2.1 alone.
         has_expandable_segments: true,
+        names_alloc_conf: false,
         ..OutOfMemory::default()
     }
 }

@@ -33,8 +33,8 @@ pub fn helps(oom: &OutOfMemory, plan: Option<&PlanForMessage>) -> Vec<String> {
     helps.extend(plan.map(|plan| of_plan(oom, plan)).unwrap_or_default());
     if !has_room(oom) && trains(oom) {
         match plan {
+            _ if is_of_other_framework(oom) => helps.push(OF_OTHERS.to_owned()),
             None => helps.push(WITH_PLAN.to_owned()),
-            Some(_) if is_of_other_framework(oom) => helps.push(OF_OTHERS.to_owned()),
             Some(_) => {}
         }
     }
@@ -205,6 +205,10 @@ fn allocator(oom: &OutOfMemory) -> Vec<String> {
     }
     let enough = Enough::of(oom);
     let mut helps: Vec<String> = unfragmented(oom).into_iter().collect();
+    // Where nothing says how full the device is, others may fill it.
+    let unsaid = (!oom.has_figures()).then(|| tool(oom)).flatten();
+    helps
+        .extend(unsaid.map(|tool| format!("other processes leaving the device: {tool} shows which processes hold it")));
     helps.extend(others_unnamed(oom));
     helps.extend(lent(oom));
     if has_room(oom) {
@@ -316,6 +320,7 @@ fn unfragmented(oom: &OutOfMemory) -> Option<String> {
         return None;
     }
     let option = match oom.backend.as_str() {
+        _ if oom.names_alloc_conf => "PYTORCH_ALLOC_CONF",
         "CUDA" => "PYTORCH_CUDA_ALLOC_CONF",
         "HIP" => "PYTORCH_HIP_ALLOC_CONF",
         "NPU" => "PYTORCH_NPU_ALLOC_CONF",

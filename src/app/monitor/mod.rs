@@ -295,10 +295,15 @@ impl Monitor {
         self.attached.as_ref().and_then(|attached| attached.launcher).or_else(|| self.attached_here())
     }
 
-    /// Follows the rank of the attached launcher that holds most, the lowest of equals.
-    pub fn follow_rank(&mut self, ranks: &[RankProcess]) {
-        let Some(attached) = self.attached.as_ref().filter(|attached| attached.launcher.is_none()) else { return };
-        let launcher = attached.pid;
+    /// Follows the rank of the attached launcher that holds most, the lowest of equals; one of its next run, where that
+    /// has other processes than all of the one `before`.
+    pub fn follow_rank(&mut self, before: &[RankProcess], ranks: &[RankProcess]) {
+        let Some(attached) = self.attached.as_ref() else { return };
+        let is_there = |rank: &RankProcess| before.iter().any(|known| known.pid == rank.pid);
+        if attached.launcher.is_some() && (before.is_empty() || ranks.iter().any(is_there)) {
+            return;
+        }
+        let launcher = attached.launcher.unwrap_or(attached.pid);
         let here = self.here(launcher);
         if ranks.iter().any(|rank| rank.pid == here) {
             return;

@@ -1,14 +1,12 @@
 //! What the hook tells of the run's batch: samples and length of a pass, and passes of a step.
 
 use super::settings::ToldSetting;
+use crate::compare::SAME_TOKENS;
 use crate::model::ModelShape;
 use crate::plan::keys;
 use crate::predict::Job;
 use crate::reading::{HookModules, InputShape};
-use crate::units::grouped;
-
-/// Tokens of a step that are counted in two ways differ by less than this.
-const SAME_TOKENS: f64 = 0.01;
+use crate::units::{counted, grouped};
 
 /// All of it, where `tokens` are those of each step.
 pub(super) fn told(modules: Option<&HookModules>, tokens: Option<u64>, job: &Job) -> impl Iterator<Item = ToldSetting> {
@@ -90,11 +88,26 @@ fn passes(runs: u64, batch: Option<InputShape>, job: &Job) -> Option<ToldSetting
         return None;
     }
     if let Some(passes) = batch.filter(|_| planned.target == 0).and_then(|batch| batch.passes(runs)) {
-        let words = || format!("{} passes a step, the plan {}", grouped(passes), grouped(planned.accumulation));
+        let words =
+            || format!("{} a step, the plan {}", counted(passes, "pass", "passes"), grouped(planned.accumulation));
         return Some(ToldSetting::number(key, passes, planned.accumulation, words));
     }
-    let expected = planned.micro * planned.accumulation * planned.sequence / job.degrees.context.max(1);
-    let off = (runs as f64 / expected.max(1) as f64 - 1.0).abs();
+    let expected = tokens_of_rank(job);
     let words = format!("{} tokens a step and GPU, the plan {}", grouped(runs), grouped(expected));
-    (off > SAME_TOKENS).then_some(ToldSetting::otherwise(key, words))
+    (!are_as_many(runs, expected)).then_some(ToldSetting::otherwise(key, words))
+}
+
+/// Tokens of a step on one GPU, as planned.
+fn tokens_of_rank(job: &Job) -> u64 {
+    let planned = &job.batch;
+    planned.micro * planned.accumulation * planned.sequence / job.degrees.context.max(1)
+}
+
+fn are_as_many(runs: u64, planned: u64) -> bool {
+    (runs as f64 / planned.max(1) as f64 - 1.0).abs() <= SAME_TOKENS
+}
+
+/// Whether the tokens of a step on one GPU are as many as planned.
+pub(super) fn tokens_are_as_planned(tokens: Option<u64>, job: &Job) -> bool {
+    job.decoder().is_some() && tokens.is_some_and(|runs| are_as_many(runs, tokens_of_rank(job)))
 }

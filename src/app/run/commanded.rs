@@ -1,16 +1,18 @@
-//! What the command of the attached process, its files and its environment say, against what the plan says. A hook that
-//! speaks and a log that states it come before it.
+//! What the command of the attached process, its files and its environment say, against what the plan says. What a
+//! hook tells and a log states comes before it.
 
 use super::mismatch::SAME_SIZE;
 use crate::app::event::Effect;
 use crate::app::monitor::SourceState;
 use crate::app::run::inferred::StatedValues;
+use crate::app::run::settings::ToldSettings;
+use crate::app::run::stated::{STEP, STEPS};
 use crate::app::state::State;
 use crate::plan::keywords::Precision;
 use crate::plan::{Checkpointing, keys};
 use crate::predict::{Job, Prediction};
 use crate::reading::StatedSettings;
-use crate::units::{grouped, parameter_count};
+use crate::units::{counted, grouped, parameter_count};
 
 /// What is said of the run where its process was started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,11 +69,10 @@ pub fn arrived(state: &mut State, read: CommandPlan) {
     state.run.telemetry.commanded = Some(read);
 }
 
-/// What was read, where no hook has told what runs.
+/// What was read of the attached process.
 fn of_command(state: &State) -> Option<&CommandPlan> {
-    let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
     let told = state.run.telemetry.commanded.as_ref()?;
-    (hooked.is_none_or(|run| run.about.is_none()) && state.monitor.attached_here() == Some(told.pid)).then_some(told)
+    (state.monitor.attached_here() == Some(told.pid)).then_some(told)
 }
 
 /// The model that it names, where that has other parameters than the plan's.
@@ -80,7 +81,9 @@ pub fn other_model(state: &State, prediction: &Prediction) -> Option<String> {
     let log = state.run.telemetry.log_states(&state.monitor);
     let (runs, planned) = (command.params?, prediction.params.total);
     let same = runs.abs_diff(planned) as f64 <= SAME_SIZE * planned as f64;
-    if same || log.params.is_some() || log.trainable.is_some() {
+    let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
+    let counted = hooked.is_some_and(|run| run.about.as_ref().is_some_and(|about| about.params_are_all));
+    if same || counted || log.params.is_some() || log.trainable.is_some() {
         return None;
     }
     let named = command.settings.iter().find(|setting| setting.key.starts_with("model.") && !setting.is_default);
@@ -92,7 +95,10 @@ pub fn other_model(state: &State, prediction: &Prediction) -> Option<String> {
 pub fn other_settings(state: &State, job: &Job) -> Vec<String> {
     let Some(command) = of_command(state) else { return Vec::new() };
     let log = state.run.telemetry.log_states(&state.monitor);
-    command.settings.iter().filter(|setting| !is_logged(setting.key, log)).filter_map(|one| one.against(job)).collect()
+    // A hook that is heard tells of the batch some steps later: what the command says holds until then.
+    let hooked = state.run.telemetry.hooked(&state.monitor, state.now).map(|run| ToldSettings::of(run, job));
+    let is_told = |key| is_logged(key, log) || hooked.as_ref().is_some_and(|told| told.tells(key));
+    command.settings.iter().filter(|setting| !is_told(setting.key)).filter_map(|one| one.against(job)).collect()
 }
 
 /// Whether the log states the same: it has seen the run.
@@ -112,7 +118,8 @@ impl CommandSetting {
     /// What differs from the plan, in a few words.
     fn against(&self, job: &Job) -> Option<String> {
         let whole = || self.value.parse::<u64>().ok();
-        let differs = |planned: u64| whole().filter(|runs| *runs != planned && !self.is_default).map(grouped);
+        let other = |planned: u64| whole().filter(|runs| *runs != planned && !self.is_default);
+        let differs = |planned: u64| other(planned).map(grouped);
         let batch = &job.batch;
         let words = match self.key {
             keys::training::micro_batch_size => {
@@ -120,7 +127,7 @@ impl CommandSetting {
             }
             keys::training::gradient_accumulation_steps => {
                 let planned = grouped(batch.accumulation);
-                format!("{} steps of accumulation, the plan has {planned}", differs(batch.accumulation)?)
+                format!("{}, the plan has {planned}", counted(other(batch.accumulation)?, STEP, STEPS))
             }
             keys::model::sequence_length if job.decoder().is_some() => {
                 let planned = grouped(batch.sequence);

@@ -4,8 +4,8 @@ use super::Telemetry;
 use crate::app::monitor::Monitor;
 use crate::app::monitor::attached::AttachedState;
 use crate::compare::RunPhase;
-use crate::reading::{Absence, HookEnd, Moment, ProcessExit, Progress, ProgressSource, Reading};
-use crate::units::{Seconds, grouped};
+use crate::reading::{Absence, HookEnd, HookedRun, Moment, ProcessExit, Progress, ProgressSource, Reading};
+use crate::units::{Seconds, counted as counted_words, grouped};
 
 /// The signal that asks a process to end.
 const SIGTERM: u32 = 15;
@@ -42,22 +42,45 @@ impl Telemetry {
         if !gone && end.is_none() && exit.is_none() && raised.is_none() {
             return None;
         }
-        // What the process counted to its end comes before the last line of a log.
-        let counted = self.hooked(monitor, now).filter(|run| run.end.is_some()).and_then(|run| run.step.as_ref());
-        let counted = counted.map(|step| (ProgressSource::Hook, step.step));
-        let told = || self.progress(monitor, now).and_then(|(_, known)| Some((known.told_by, *known.step.value()?)));
-        let step = counted.or_else(told);
-        let steps = step.map_or_else(String::new, |(by, step)| match by {
-            ProgressSource::Hook => format!(" after {} steps", grouped(step)),
-            // A log's count may have begun in an earlier process.
-            _ => format!(" at step {}", grouped(step)),
-        });
+        let steps = self.steps_made(monitor, now);
         // What killed a rank says more than how the others ended, and what the process says more than its code.
         let killed = exit.filter(|(exit, _)| exit.signal.is_some()).and_then(exit_words);
         let said = || end.and_then(HookEnd::words);
         let how = killed.or_else(said).or_else(|| exit_words(exit?)).or_else(|| raised.map(str::to_owned));
         let how = how.map_or_else(String::new, |how| format!(", {how}"));
         Some(format!("ended{steps}{how}"))
+    }
+
+    /// How far it came: what the process counted to its very end, else the most that anybody told, which it made at least.
+    fn steps_made(&self, monitor: &Monitor, now: Moment) -> String {
+        let pid = monitor.attached_here();
+        let is_its = |run: &&HookedRun| {
+            Some(run.pid) == pid && monitor.attached.as_ref().is_some_and(|attached| attached.may_have_loaded(run))
+        };
+        // One that was killed says nothing any more: what it said stays true.
+        let hooked = self.news.hooks.iter().find(is_its).or_else(|| self.hooked(monitor, now));
+        let counted = hooked.and_then(|run| {
+            let step = run.step.as_ref().map_or(0, |step| step.step);
+            Some(step.max(run.places.as_ref().map_or(0, |places| places.step))).filter(|steps| *steps > 0)
+        });
+        let whole = |steps: u64| counted_words(steps, "step", "steps");
+        if let Some(steps) = counted.filter(|_| hooked.is_some_and(|run| run.end.is_some())) {
+            return format!(" after {}", whole(steps));
+        }
+        let told = self.progress(monitor, now).and_then(|(_, known)| Some((known.told_by, *known.step.value()?)));
+        match (counted, told) {
+            (None, None) => String::new(),
+            (None, Some((ProgressSource::Hook, steps))) => format!(" after at least {}", whole(steps)),
+            (Some(steps), told) if told.is_none_or(|(_, told)| told <= steps) => {
+                format!(" after at least {}", whole(steps))
+            }
+            // A log's count may have begun in an earlier process, and most logs tell one step of several.
+            (_, Some((_, step))) => {
+                let clean = self.exit(monitor).is_some_and(|(exit, _)| exit.code == Some(0));
+                format!(" at step {}{}", grouped(step), if clean { "" } else { " or later" })
+            }
+            (Some(steps), None) => format!(" after at least {}", whole(steps)),
+        }
     }
 
     /// Whether the attached run ended as it should: by an exit code of 0, or behind its last step, without an exception.

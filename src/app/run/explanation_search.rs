@@ -104,7 +104,15 @@ struct QuestionKey {
     stage: Option<u64>,
     calibration: Calibration,
     evidence: Evidence,
+    told: ToldFacts,
     at: Moment,
+}
+
+/// What the run is known to do: no cause has it do otherwise.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct ToldFacts {
+    stated: Vec<(&'static str, String)>,
+    same_tokens: bool,
 }
 
 /// What moves a little, back and forth, is answered once in this time: a run on a busy machine is never quite steady,
@@ -115,8 +123,9 @@ impl QuestionKey {
     fn of(state: &State) -> Option<Self> {
         let comparison = state.run.comparison.as_ref()?;
         let plan = state.plans.run.as_ref()?.plan();
+        let (job, prediction) = plan.job().zip(plan.prediction())?;
         // Of a run on the CPU without the hook nobody tells the peak: a step time alone names no cause.
-        let on_cpu = plan.job()?.hardware.gpu.generation == Generation::Cpu;
+        let on_cpu = job.hardware.gpu.generation == Generation::Cpu;
         if on_cpu && state.run.telemetry.hooked(&state.monitor, state.now).is_none() {
             return None;
         }
@@ -125,6 +134,7 @@ impl QuestionKey {
             stage: comparison.stage(),
             calibration: state.run.calibration,
             evidence: comparison.held_against_plans(),
+            told: ToldFacts::of(state, job, prediction),
             at: state.now,
         })
     }
@@ -139,7 +149,9 @@ impl QuestionKey {
     /// Whether an answer to `before` is none to this.
     fn is_news_to(&self, before: &Self) -> bool {
         let calm = self.at.since(before.at) >= CALM;
-        (&self.text, self.stage, self.calibration) != (&before.text, before.stage, before.calibration)
+        // A cause that was found before the run told of it may be ruled out by now.
+        self.told != before.told
+            || (&self.text, self.stage, self.calibration) != (&before.text, before.stage, before.calibration)
             || if calm {
                 self.evidence.is_news_to(&before.evidence)
             } else {
@@ -158,7 +170,6 @@ pub struct Question {
     catalog: Arc<Catalog>,
     asked: QuestionKey,
     bands: Bands,
-    stated: Vec<(&'static str, String)>,
 }
 
 impl Question {
@@ -166,13 +177,12 @@ impl Question {
     #[must_use]
     pub fn of(state: &State) -> Option<Self> {
         let plan = state.plans.run.as_ref()?.plan();
-        let (job, prediction) = plan.job().zip(plan.prediction())?;
+        let job = plan.job()?;
         Some(Self {
             plan: state.run.explaining.plan.clone()?,
             catalog: Arc::clone(&state.catalog),
             asked: QuestionKey::of(state)?,
             bands: Bands::of(job),
-            stated: stated(state, job, prediction),
         })
     }
 
@@ -184,19 +194,27 @@ impl Question {
             catalog: &self.catalog,
             stage: self.asked.stage,
             calibration: self.asked.calibration,
-            stated: &self.stated,
+            stated: &self.asked.told.stated,
+            same_tokens: self.asked.told.same_tokens,
         };
         explain(&subject, &self.asked.evidence, &self.bands)
     }
 }
 
-/// What the run is told for sure: by its command, files and environment, and by its hook.
-fn stated(state: &State, job: &Job, prediction: &Prediction) -> Vec<(&'static str, String)> {
-    let telemetry = &state.run.telemetry;
-    let run = telemetry.hooked(&state.monitor, state.now);
-    let model = run.and_then(|run| mismatch::planned_model(run.about.as_ref()?, job, prediction));
-    let hooked = run.map(|run| ToldSettings::of(run, job).as_planned());
-    telemetry.stated(&state.monitor).iter().cloned().chain(hooked.into_iter().flatten()).chain(model).collect()
+impl ToldFacts {
+    /// By its command, files and environment, by its log, and by its hook.
+    fn of(state: &State, job: &Job, prediction: &Prediction) -> Self {
+        let telemetry = &state.run.telemetry;
+        let run = telemetry.hooked(&state.monitor, state.now);
+        let model = run.and_then(|run| mismatch::planned_model(run.about.as_ref()?, job, prediction));
+        let hooked = run.map(|run| ToldSettings::of(run, job));
+        let same_tokens =
+            hooked.as_ref().is_some_and(ToldSettings::same_tokens) || super::stated::tokens_as_planned(state, job);
+        let logged = super::stated::as_planned(state, job, prediction);
+        let hooked = hooked.map(|told| told.as_planned()).into_iter().flatten();
+        let commanded = telemetry.stated(&state.monitor).iter().cloned();
+        Self { stated: commanded.chain(logged).chain(hooked).chain(model).collect(), same_tokens }
+    }
 }
 
 /// Begins a search where what is seen has changed since the last one and lies outside of what

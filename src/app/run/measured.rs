@@ -3,7 +3,7 @@
 use crate::app::monitor::SourceState;
 use crate::app::state::State;
 use crate::reading::{HookAbout, HookMemory, HookModules, HookedRun, InputShape, Reading, SourceKind};
-use crate::units::{grouped, parameter_count};
+use crate::units::{grouped, parameter_count, three_figures};
 
 /// A name and what is told.
 pub type MeasuredRow = (&'static str, String);
@@ -70,11 +70,21 @@ fn steps(state: &State) -> Option<String> {
         })
     };
     let each = progress.step_time.value().map(|each| format!("{each} each"));
-    let loss = progress.loss.value().map(|loss| format!("loss {}", crate::units::three_figures(*loss)));
+    let loss = progress.loss.value().map(|loss| format!("loss {}", loss_words(*loss)));
     let left = state.run.telemetry.remaining(&progress, &state.monitor, state.now);
     let left = left.value().map(|left| format!("ETA {}", left.roughly()));
     let parts: Vec<String> = [done.or_else(epochs), each, loss, left].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// A loss in three figures; one that is no number is said as that.
+#[must_use]
+pub fn loss_words(loss: f64) -> String {
+    match loss {
+        loss if loss.is_nan() => "NaN".to_owned(),
+        loss if loss.is_infinite() => if loss > 0.0 { "inf" } else { "-inf" }.to_owned(),
+        loss => three_figures(loss),
+    }
 }
 
 /// What the system tells of a process that uses no GPU, where the process itself tells nothing: `0.83 GiB resident now`.

@@ -76,7 +76,9 @@ pub fn of(state: &State) -> Option<Mismatch> {
         return gpus(prediction.num_gpus, runs.num_gpus);
     }
     let no_gpu = || {
-        let is = !prediction.on_cpu && state.run.telemetry.uses_no_gpu(&state.monitor, state.now);
+        let is = !prediction.on_cpu
+            && state.run.telemetry.uses_no_gpu(&state.monitor, state.now)
+            && !super::verdict::is_no_training(state);
         is.then(|| Mismatch::NoGpu(prediction.gpu_short.clone()))
     };
     let settings = || {

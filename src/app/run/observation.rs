@@ -151,10 +151,19 @@ fn with_progress(
     } else {
         (told(run.phases().usual(&progress.step_time), progress.told_by), told(tokens, progress.told_by))
     };
+    let places = run.hooked(monitor, now).and_then(|run| Some((run.placed, run.places.as_ref()?.data_share()?)));
+    let data_wait = places.map_or_else(Reading::not_read, |(at, share)| Reading::measured(share, at));
     // A step with something else in it is slower by as much.
     let slower = progress.step_time.value().zip(step.value()).map_or(1.0, |(told, usual)| told.0 / usual.0);
     let tokens = tokens.map(|rate| TokensPerSec(rate.0 * slower));
-    Evidence { step, tokens, allocated: progress.peak_allocated, reserved: progress.peak_reserved, ..evidence }
+    Evidence {
+        step,
+        tokens,
+        data_wait,
+        allocated: progress.peak_allocated,
+        reserved: progress.peak_reserved,
+        ..evidence
+    }
 }
 
 /// `reading`, or that the log says nothing of it where lines are all that is followed.

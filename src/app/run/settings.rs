@@ -67,6 +67,8 @@ pub struct ToldSettings {
     keys: Vec<ToldSetting>,
     /// What the prediction's measurement of the machine did otherwise.
     machine: Option<String>,
+    /// Each step has as many tokens as planned.
+    same_tokens: bool,
 }
 
 impl ToldSettings {
@@ -85,7 +87,19 @@ impl ToldSettings {
         Self {
             keys: told.into_iter().flatten().chain(batch::told(modules, tokens, job)).collect(),
             machine: about.and_then(|about| threads(about, job)),
+            same_tokens: batch::tokens_are_as_planned(tokens, job),
         }
+    }
+
+    /// Whether anything is told of a key.
+    pub(super) fn tells(&self, key: &str) -> bool {
+        self.keys.iter().any(|told| told.key == key)
+    }
+
+    /// Whether each step is seen to have as many tokens as planned.
+    #[must_use]
+    pub const fn same_tokens(&self) -> bool {
+        self.same_tokens
     }
 
     /// What is otherwise than planned: each in a few words.

@@ -1,31 +1,61 @@
-//! What the run's log states in its header, against what the plan says. A hook that speaks comes before it.
+//! What the run's log states in its header, against what the plan says. What a hook tells comes before it.
 
 use super::mismatch::{ABOUT_SAME_SIZE, SAME_SIZE};
+use super::settings::ToldSettings;
 use crate::app::state::State;
 use crate::model::{Decoder, Element};
-use crate::plan::Checkpointing;
-use crate::plan::keywords::{Position, Precision};
+use crate::plan::keywords::{Position, Precision, Sharding};
+use crate::plan::{Checkpointing, keys};
 use crate::predict::{Job, Prediction};
 use crate::reading::{StatedCheckpointing, StatedSettings, StatedType};
-use crate::units::{grouped, parameter_count};
+use crate::units::{counted, grouped, parameter_count};
 
 /// Below this share of the planned trained parameters adapters may be what is trained.
 pub(super) const ADAPTERS: f64 = 0.1;
 
+/// One step of gradient accumulation, and several.
+pub(super) const STEP: &str = "step of accumulation";
+pub(super) const STEPS: &str = "steps of accumulation";
+
+const DISTRIBUTED_OPTIMIZER: &str = "training.distributed_optimizer";
+
 /// What stands behind each: who says so.
 const BY_LOG: &str = "by its log";
 
-/// What the log states, where no hook has told what the model is.
-fn of_log(state: &State) -> Option<&StatedSettings> {
-    let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
-    hooked.is_none_or(|run| run.about.is_none()).then(|| state.run.telemetry.log_states(&state.monitor))
+/// What the log states and no hook has told so far: one that is heard tells of the batch some steps later.
+fn of_log(state: &State, job: &Job) -> StatedSettings {
+    let mut stated = state.run.telemetry.log_states(&state.monitor).clone();
+    let Some(run) = state.run.telemetry.hooked(&state.monitor, state.now) else { return stated };
+    if run.about.as_ref().is_some_and(|about| about.params_are_all) {
+        (stated.params, stated.trainable, stated.layers, stated.hidden) = (None, None, None, None);
+    }
+    let told = ToldSettings::of(run, job);
+    if told.tells(keys::training::precision) {
+        (stated.weights, stated.compute) = (None, None);
+    }
+    if told.tells(keys::training::activation_checkpointing) {
+        stated.checkpointing = None;
+    }
+    if told.tells(keys::training::micro_batch_size) {
+        stated.micro_batch = None;
+    }
+    if told.tells(keys::training::gradient_accumulation_steps) {
+        (stated.accumulation, stated.global_batch, stated.tokens) = (None, None, None);
+    }
+    if told.tells(keys::model::sequence_length) {
+        stated.sequence = None;
+    }
+    stated
 }
 
 /// The model that runs, where its log counts other parameters than the plan has.
 pub fn other_model(state: &State, job: &Job, prediction: &Prediction) -> Option<String> {
-    let stated = of_log(state)?;
+    let stated = &of_log(state, job);
     let by_name = state.plans.run.as_ref()?.plan().document()?.value("model.size_billions").is_none();
     let same_size = if by_name { SAME_SIZE } else { ABOUT_SAME_SIZE };
+    if let Some(other) = by_name.then(|| shape(stated, job)).flatten() {
+        return Some(other);
+    }
     let planned = prediction.params;
     let within =
         |by: u64| move |count: u64, whole: u64| count.abs_diff(whole) as f64 <= same_size * whole as f64 + by as f64;
@@ -58,6 +88,16 @@ pub fn other_model(state: &State, job: &Job, prediction: &Prediction) -> Option<
     ))
 }
 
+/// Blocks and width, where a log states them and too little of the parameters: those of one pipeline stage tell nothing
+/// of the others.
+fn shape(stated: &StatedSettings, job: &Job) -> Option<String> {
+    let decoder = job.decoder().filter(|_| stated.params.is_none())?;
+    let (layers, hidden) = (stated.layers?, stated.hidden?);
+    ((layers, hidden) != (decoder.layers, decoder.hidden)).then(|| {
+        format!("{layers} layers of width {hidden} {BY_LOG}, the plan has {} of {}", decoder.layers, decoder.hidden)
+    })
+}
+
 /// Parameters of the learned positions; 0 where there are none.
 fn position_table(job: &Job) -> u64 {
     let learned = job.decoder().filter(|decoder| decoder.position == Position::Learned);
@@ -67,7 +107,7 @@ fn position_table(job: &Job) -> u64 {
 
 /// What the run does otherwise than its plan, as its log states: each in a few words, the last one with who says so.
 pub fn other_settings(state: &State, job: &Job, prediction: &Prediction) -> Vec<String> {
-    let Some(stated) = of_log(state) else { return Vec::new() };
+    let stated = &of_log(state, job);
     let mut told: Vec<String> = [
         trained(stated, job, prediction),
         weights(stated, job),
@@ -78,6 +118,7 @@ pub fn other_settings(state: &State, job: &Job, prediction: &Prediction) -> Vec<
     ]
     .into_iter()
     .flatten()
+    .chain(degrees(stated, job))
     .collect();
     if let Some(last) = told.last_mut() {
         last.push_str(&format!(" ({BY_LOG})"));
@@ -152,7 +193,7 @@ fn samples(stated: &StatedSettings, job: &Job) -> Option<String> {
         differs(stated.micro_batch, batch.micro)
             .map(|runs| format!("micro batch {runs}, the plan's is {}", batch.micro)),
         differs(stated.accumulation, batch.accumulation)
-            .map(|runs| format!("{runs} steps of accumulation, the plan has {}", batch.accumulation)),
+            .map(|runs| format!("{}, the plan has {}", counted(runs, STEP, STEPS), grouped(batch.accumulation))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if !parts.is_empty() {
@@ -169,4 +210,73 @@ fn samples(stated: &StatedSettings, job: &Job) -> Option<String> {
 fn sequence(stated: &StatedSettings, job: &Job) -> Option<String> {
     let runs = stated.sequence.filter(|runs| *runs != job.batch.sequence && job.decoder().is_some())?;
     Some(format!("samples of {} tokens, the plan of {}", grouped(runs), grouped(job.batch.sequence)))
+}
+
+/// How ranks share the model out. Without a world nobody says that the data-parallel degree differs; with one, the number
+/// of GPUs does.
+fn degrees(stated: &StatedSettings, job: &Job) -> impl Iterator<Item = String> {
+    let planned = &job.degrees;
+    let told = [
+        ("tensor parallel", stated.tensor, planned.tensor),
+        ("pipeline parallel", stated.pipeline, planned.pipeline),
+        ("context parallel", stated.context, planned.context),
+        ("expert parallel", stated.expert, planned.expert),
+    ];
+    let parts = told.into_iter().filter_map(|(name, runs, planned)| {
+        let runs = runs.filter(|runs| *runs != planned)?;
+        Some(format!("{name} {runs}, the plan {planned}"))
+    });
+    parts.chain(distributed_optimizer(stated, job))
+}
+
+/// Megatron's own flag: under it the optimizer's states are shared out (`--use-distributed-optimizer`).
+fn distributed_optimizer(stated: &StatedSettings, job: &Job) -> Option<String> {
+    let by_flag = has_flag(job);
+    match (stated.distributed_optimizer.filter(|_| by_flag)?, job.degrees.sharding) {
+        (true, Sharding::None) => Some("a distributed optimizer, the plan has none".to_owned()),
+        (false, Sharding::Zero1) => Some("no distributed optimizer, the plan has one".to_owned()),
+        _ => None,
+    }
+}
+
+fn has_flag(job: &Job) -> bool {
+    job.profile.support.own_keys.is.contains(&DISTRIBUTED_OPTIMIZER)
+}
+
+/// What the log states as the plan says it, by keys of a plan, each with every value of which it is true: no cause has
+/// the run do otherwise.
+pub fn as_planned(state: &State, job: &Job, prediction: &Prediction) -> Vec<(&'static str, String)> {
+    let stated = &of_log(state, job);
+    let mut told: Vec<(&'static str, String)> = Vec::new();
+    let counts = stated.params.is_some() || stated.trainable.is_some_and(|_| job.training.lora.is_none());
+    if counts && other_model(state, job, prediction).is_none() {
+        told.push((keys::model::preset, job.architecture.name.clone()));
+    }
+    let numbers = [
+        (keys::training::micro_batch_size, stated.micro_batch),
+        (keys::training::gradient_accumulation_steps, stated.accumulation),
+        (keys::model::batch_size, stated.global_batch),
+        (keys::model::sequence_length, stated.sequence),
+    ];
+    told.extend(numbers.into_iter().filter_map(|(key, runs)| Some((key, runs?.to_string()))));
+    if let Some(runs) = stated.compute.or(stated.weights) {
+        let may_be = Precision::ALL.iter().filter(|one| computes_in(**one, runs));
+        told.extend(may_be.map(|one| (keys::training::precision, one.name().to_owned())));
+    }
+    let words: &[&str] = match stated.checkpointing {
+        Some(StatedCheckpointing::None) => &["none"],
+        Some(StatedCheckpointing::Selective) => &["selective", "selective-op"],
+        Some(StatedCheckpointing::Full) => &["full"],
+        None => &[],
+    };
+    told.extend(words.iter().map(|word| (keys::training::activation_checkpointing, (*word).to_owned())));
+    if let Some(runs) = stated.distributed_optimizer.filter(|_| has_flag(job)) {
+        told.push((DISTRIBUTED_OPTIMIZER, runs.to_string()));
+    }
+    told
+}
+
+/// Whether the log says how many tokens a step has, and that the plan's has as many.
+pub fn tokens_as_planned(state: &State, job: &Job) -> bool {
+    of_log(state, job).tokens == Some(job.batch.tokens())
 }

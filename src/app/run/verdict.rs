@@ -150,10 +150,24 @@ fn unseen(state: &State) -> Option<RunVerdict> {
     if let Some(age) = state.monitor.age(state.now).filter(|age| age.0 > LATE.0.max(3.0 * state.monitor.interval.0)) {
         return Some(verdict(format!("NO DATA FOR {}", age.roughly()), Gravity::Danger));
     }
+    if is_no_training(state) {
+        return quiet("NO TRAINING SEEN");
+    }
     match state.run.telemetry.phases().phase(state.now) {
         RunPhase::WarmingUp => quiet("WARMING UP"),
         RunPhase::Between | RunPhase::Steady | RunPhase::Untold => still(state),
     }
+}
+
+/// Whether the attached process is on no GPU and neither a log nor a hook tells of any training: it may be a shell.
+pub(super) fn is_no_training(state: &State) -> bool {
+    let telemetry = &state.run.telemetry;
+    let tells = || {
+        telemetry.hooked(&state.monitor, state.now).is_some()
+            || telemetry.progress(&state.monitor, state.now).is_some()
+            || telemetry.ended(&state.monitor, state.now).is_some()
+    };
+    state.monitor.attached.is_some() && telemetry.uses_no_gpu(&state.monitor, state.now) && !tells()
 }
 
 /// A run that makes no step, whatever its plan says.
@@ -205,7 +219,12 @@ fn other(comparison: &Comparison) -> Option<RunVerdict> {
         return Some(verdict(words, Gravity::Warning));
     }
     let said = comparison.memory.conclusive || comparison.step.conclusive || comparison.bandwidth.conclusive;
-    (comparison.evidence.settled && said).then(|| verdict("AS PLANNED", Gravity::Good))
+    // Of a run that tells no step, and of which no counter tells what it does, nobody knows whether it makes any.
+    let works = comparison.step.observed.value().is_some()
+        || comparison.tokens.as_ref().is_some_and(|tokens| tokens.observed.value().is_some())
+        || comparison.bandwidth.observed.value().is_some();
+    let words = if works { "AS PLANNED" } else { "MEMORY AS PLANNED" };
+    (comparison.evidence.settled && said).then(|| verdict(words, if works { Gravity::Good } else { Gravity::Quiet }))
 }
 
 /// How much slower a step is, as a share; none where that is within what predictions stray by, or not known.

@@ -30,6 +30,9 @@ const BETWEEN: Duration = Duration::from_millis(500);
 /// A driver that has said nothing by then will not.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A hook that has told its steps and nothing of its modules by then may rather not look into a pass.
+const MODULES_PATIENCE: Duration = Duration::from_secs(4);
+
 /// A log that tells nothing by then tells nothing, and the time between two looks.
 const LOGS_PATIENCE: Duration = Duration::from_millis(1500);
 const TURN: Duration = Duration::from_millis(100);
@@ -108,14 +111,20 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
 fn hear(state: &mut State, pid: Option<u32>, heard: &mut Receiver<RunNews>) {
     let hooked = pid.is_some_and(infer::has_hook);
     let until = Instant::now() + if hooked { infer::HOOKS_PATIENCE } else { LOGS_PATIENCE };
+    let mut spoke: Option<Instant> = None;
     loop {
         while let Ok(news) = heard.try_recv() {
             happen(state, Event::Run(Box::new(news)));
         }
         let telemetry = &state.run.telemetry;
         let told = if hooked {
-            let run = telemetry.hooked(&state.monitor, state.now);
-            run.is_some_and(|run| run.about.is_some() && run.step.is_some())
+            let heard = telemetry.hooked(&state.monitor, state.now).filter(|run| run.step.is_some());
+            let about = heard.and_then(|run| run.about.as_ref());
+            let since = about.map(|_| *spoke.get_or_insert_with(Instant::now));
+            // It looks into a pass only after some steps, and then tells of model and batch.
+            let all =
+                heard.is_some_and(|run| run.modules.is_some()) || about.is_some_and(|about| about.no_modules.is_some());
+            since.is_some_and(|since| all || since.elapsed() >= MODULES_PATIENCE)
         } else {
             telemetry.progress(&state.monitor, state.now).is_some()
         };

@@ -34,6 +34,9 @@ const WORST_FRAGMENTATION: f64 = 0.36;
 /// quarter of what fragments.
 const BEYOND: f64 = 1.25;
 
+/// A wait for data that adds less than this to a step is no cause of anything.
+const WORTH_A_WAIT: f64 = 0.02;
+
 impl Circumstance {
     /// All of them: those whose size is observed come before those that take what is left.
     pub const ALL: [Self; 6] =
@@ -111,9 +114,19 @@ fn busy_cpu(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f6
 }
 
 fn data_loading(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {
-    let step = plain.step + delay(plain, evidence)?;
+    let mut delay = delay(plain, evidence)?;
+    let free = if evidence.data_wait.value().is_some() { 0.0 } else { FREE };
+    if let Some(share) = evidence.data_wait.value() {
+        // Where its stack is seen it waits for no longer than that.
+        let waited = (plain.step + delay) * share.0;
+        if waited.0 < WORTH_A_WAIT * plain.step.0 {
+            return None;
+        }
+        delay = delay.min(waited);
+    }
+    let step = plain.step + delay;
     let busy = Fraction(plain.busy.0 * plain.step.0 / step.0);
-    Some((Expectation { step, busy, ..*plain }, FREE))
+    Some((Expectation { step, busy, ..*plain }, free))
 }
 
 fn throttling(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {

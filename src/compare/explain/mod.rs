@@ -121,6 +121,8 @@ pub struct Subject<'a> {
     pub calibration: Calibration,
     /// Keys that the run itself was told, with their values, of which there may be several: no cause has it do otherwise.
     pub stated: &'a [(&'static str, String)],
+    /// The run says how many tokens a step has, and they are as many as the plan's: no cause changes them.
+    pub same_tokens: bool,
 }
 
 impl Subject<'_> {
@@ -132,12 +134,20 @@ impl Subject<'_> {
             || change.set.iter().any(|(key, value)| told(key) && !may_be(key, value))
     }
 
+    /// Whether an expectation has the tokens of a step that the run says it has, where it says so; `plain` is the plan's.
+    fn meets_tokens(&self, expected: &Expectation, plain: &Expectation) -> bool {
+        !self.same_tokens || (expected.tokens - plain.tokens).abs() <= SAME_TOKENS * plain.tokens
+    }
+
     /// What the changed plan would show; `job` is the plan's own.
     fn expected(&self, change: &Change, job: &Job, fragmentation: Fragmentation) -> Option<Expectation> {
         let expected = self.plan.expected(change, (job, self.catalog), self.stage, fragmentation)?;
         Some(self.calibration.applied(&expected))
     }
 }
+
+/// Tokens of a step that are counted in two ways differ by less than this.
+pub const SAME_TOKENS: f64 = 0.01;
 
 /// A second cause is as rare as this: what it takes beyond a first one, as a logarithm.
 const SECOND: f64 = 4.0;
@@ -234,6 +244,8 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
         Some((misfit(&expected), expected))
     }));
     tried.extend(single);
+    // Two changes together may keep the tokens that each of them alone would change: they are told apart here.
+    tried.retain(|tried| subject.meets_tokens(&tried.expected, &plain));
     ranked(tried, nothing, &|expected| is_met(expected, evidence, bands))
 }
 

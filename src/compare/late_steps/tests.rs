@@ -133,6 +133,13 @@ fn who_has_not_come_is_named() {
     let all = [rank(0, &waits), rank(1, &waits)];
     let words = stalled(&all[0], &all).unwrap().words;
     assert_eq!(words, "all 2 ranks wait 40 s in all_reduce, train.py:50");
+    // Neither waits for the other's call: both are named, whoever is followed.
+    let asks = stall(place(Activity::Collective, "barrier", 52, 0.0), 90.0, None);
+    let apart = [rank(0, &waits), rank(1, &asks)];
+    let said = "all 2 ranks wait 40 s: rank 0 in all_reduce, train.py:50; rank 1 in barrier, train.py:52";
+    for own in &apart {
+        assert_eq!(stalled(own, &apart).unwrap().words, said);
+    }
     assert_eq!(stalled(&ranks[1], &ranks[1..]).unwrap().words, "41 s in time.sleep, train.py:47");
     assert_eq!(stalled(&rank(0, &HookPlaces::default()), &[]), None);
 }

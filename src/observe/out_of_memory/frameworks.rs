@@ -138,15 +138,23 @@ pub fn tensorflow_request(before: &str, after: &str) -> Option<OutOfMemory> {
     }
     let asked = Some(glued(after)?);
     let device = self::after(before, "(GPU_").and_then(|rest| number(rest)?.parse().ok());
-    Some(OutOfMemory { backend: "TensorFlow".to_owned(), device, asked, ..OutOfMemory::default() })
+    Some(OutOfMemory { backend: bfc_owner(before).to_owned(), device, asked, ..OutOfMemory::default() })
+}
+
+/// Whose `bfc_allocator.cc` a line names: jaxlib builds XLA as a repository of its own (`external/xla/xla/tsl/framework`, before
+/// `external/tsl/tsl/framework` and `external/org_tensorflow/tensorflow/core/common_runtime`); TensorFlow calls its copy
+/// `local_xla`, `local_tsl`.
+fn bfc_owner(before: &str) -> &'static str {
+    const JAXS: [&str; 3] = ["external/xla/", "external/tsl/", "external/org_tensorflow/"];
+    if JAXS.iter().any(|path| before.contains(path)) { "JAX" } else { "TensorFlow" }
 }
 
 /// `Limit: 12049707828 InUse: 11984328960 MaxInUse: …` (bfc_allocator.cc, `DumpMemoryLog`), a line each.
-pub fn tensorflow_statistics(after: &str) -> Option<OutOfMemory> {
+pub fn tensorflow_statistics(before: &str, after: &str) -> Option<OutOfMemory> {
     let bytes = |mark| Some(Bytes(number(self::after(after, mark)?.trim_start())?.parse().ok()?));
     let (allowed, allocated) = (bytes("Limit:")?, bytes("InUse:")?);
     Some(OutOfMemory {
-        backend: "TensorFlow".to_owned(),
+        backend: bfc_owner(before).to_owned(),
         allowed: Some(allowed),
         allocated: Some(allocated),
         ..OutOfMemory::default()

@@ -46,7 +46,7 @@ pub const MARKS: &[MessageMark] = &[
     MessageMark { text: "Failed to CUDA calloc ", read: |before, after| nccl(before, bytes_after(after, "")) },
     MessageMark { text: "OOM when allocating tensor with shape", read: |_, after| Some(frameworks::tensorflow(after)) },
     MessageMark { text: "out of memory trying to allocate ", read: frameworks::tensorflow_request },
-    MessageMark { text: "] Stats:", read: |_, after| frameworks::tensorflow_statistics(after) },
+    MessageMark { text: "] Stats:", read: frameworks::tensorflow_statistics },
     MessageMark {
         text: "NOT allocate memory block with size larger than 4GB",
         read: |_, after| Some(large_block(after)),
@@ -116,6 +116,11 @@ fn device(before: &str, after: &str) -> Option<OutOfMemory> {
     }
     if let Some(found) = frameworks::cupy_of_old(after).or_else(|| frameworks::llama(before)) {
         return Some(found);
+    }
+    // Before 1.0 its own allocator's refusal has no figures: storages are allocated there (`THC/generic/THCStorage.cu`).
+    let own = before.ends_with("cuda runtime error (2) :") && after.contains("THCStorage");
+    if own {
+        return Some(OutOfMemory { backend: "CUDA".to_owned(), ..OutOfMemory::default() });
     }
     let lower = before.to_ascii_lowercase();
     let backend = ["cuda", "hip", "xpu"].into_iter().find(|name| lower.contains(name))?;

@@ -40,6 +40,7 @@ fn metal(message: &str, found: &mut OutOfMemory) {
 /// Since 2.1.
 fn sentences(message: &str, found: &mut OutOfMemory) {
     found.has_expandable_segments = true;
+    found.names_alloc_conf = message.contains("PYTORCH_ALLOC_CONF");
     found.capacity =
         size_after(message, "has a total capacity of ").or_else(|| size_after(message, "has a total capacty of "));
     found.free = size_after(message, "of which ");

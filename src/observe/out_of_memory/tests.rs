@@ -204,3 +204,28 @@ fn the_table_of_a_compiled_program() {
     assert_eq!((program.parameters, program.outputs, program.temporaries), (mib(372.76), gib(9.64), gib(4.44)));
     assert_eq!((program.total, program.fragmentation), (gib(14.44), mib(680.3)));
 }
+
+/// jaxlib's XLA is a repository of its own, TensorFlow's a copy of it.
+#[test]
+fn whose_allocator_it_is_stands_in_its_path() {
+    let asked = "502] Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.50GiB (rounded to 2684354560)requested by op";
+    for (path, backend) in [
+        ("external/xla/xla/tsl/framework", "JAX"),
+        ("external/tsl/tsl/framework", "JAX"),
+        ("external/local_xla/xla/tsl/framework", "TensorFlow"),
+        ("external/local_tsl/tsl/framework", "TensorFlow"),
+        ("tensorflow/core/common_runtime", "TensorFlow"),
+    ] {
+        let found = find(&format!("2024-03-03 11:11:11.1: W {path}/bfc_allocator.cc:{asked}")).unwrap();
+        assert_eq!((found.backend.as_str(), found.asked), (backend, gib(2.5)), "{path}");
+    }
+}
+
+/// PyTorch 0.4, `aten/src/THC/generic/THCStorage.cu`, `THCStorage_resize`: a tensor's own memory.
+#[test]
+fn a_storages_refusal_is_the_allocators() {
+    let line = "RuntimeError: cuda runtime error (2) : out of memory at /pytorch/aten/src/THC/generic/THCStorage.cu:58";
+    assert_eq!(find(line).unwrap().kind, crate::reading::OutOfMemoryKind::Allocator);
+    let other = line.replace("generic/THCStorage.cu:58", "THCGeneral.cpp:663");
+    assert_eq!(find(&other).unwrap().kind, crate::reading::OutOfMemoryKind::Driver);
+}

@@ -8,6 +8,7 @@ mod detail;
 mod end;
 mod exit;
 mod namespace;
+mod oom_kills;
 mod ranks;
 mod redaction;
 mod state;
@@ -34,6 +35,7 @@ pub use children::{look as descendants, started_by};
 pub use cpu_wait::waited_for_core;
 pub use exit::{ExitWatch, start_of};
 pub use namespace::{is_the_hosts as sees_all_processes, last_number_in};
+pub use oom_kills::OomKills;
 pub use ranks::{ranks_of, told_ranks_of, told_runs_of};
 pub use waits::Waits;
 

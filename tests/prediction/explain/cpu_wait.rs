@@ -7,13 +7,18 @@ use memwall::compare::{
 use memwall::plan::Document;
 use memwall::predict::{self, Job};
 use memwall::reading::{Moment, Reading};
-use memwall::units::Fraction;
+use memwall::units::{Bytes, Fraction};
 
 const PLAN: &str = "model: {preset: gpt2, batch_size: 8}\n";
 
 /// What is named for a run whose memory is as planned, whose steps take `times` as long, and which waited for a core for
 /// that share of the time.
 fn explained(times: f64, wait: f64) -> Vec<Explanation> {
+    with_places(times, wait, None)
+}
+
+/// The same where its stack was sampled, of which that share was in a data loader.
+fn with_places(times: f64, wait: f64, data: Option<f64>) -> Vec<Explanation> {
     let document = Document::parse(PLAN).unwrap();
     let job = Job::resolve(&document.plan().unwrap(), catalog()).unwrap();
     let prediction = predict::predict(&job);
@@ -24,11 +29,13 @@ fn explained(times: f64, wait: f64) -> Vec<Explanation> {
         settled: true,
         step: Reading::measured(plain.step * times, at),
         cpu_wait: Reading::measured(Fraction(wait), at),
+        data_wait: data.map_or_else(Reading::not_read, |share| Reading::measured(Fraction(share), at)),
         ..Evidence::default()
     };
     let plan = Candidates::of(&document, None, None);
     let calibration = Calibration::default();
-    let subject = Subject { plan: &plan, catalog: catalog(), stage: None, calibration, stated: &[] };
+    let subject =
+        Subject { plan: &plan, catalog: catalog(), stage: None, calibration, stated: &[], same_tokens: false };
     explain(&subject, &evidence, &Bands::of(&job))
 }
 
@@ -57,4 +64,41 @@ fn a_run_that_has_its_cores_waits_for_none() {
 fn what_a_wait_for_a_core_does_not_explain_is_something_else_besides() {
     let best = first(&explained(8.0, 0.5));
     assert!(best.len() == 2 && best.contains(&Some(Circumstance::BusyCpu)), "{best:?}");
+}
+
+/// A loader that takes three quarters of the steps makes them four times as long; one that takes none does not.
+#[test]
+fn a_run_waits_for_data_only_where_it_is_in_a_loader() {
+    let waits = |found: &[Explanation]| {
+        found.iter().flat_map(|one| &one.causes).any(|cause| cause.circumstance == Some(Circumstance::DataLoading))
+    };
+    assert!(waits(&with_places(4.0, 0.0, Some(0.75))));
+    assert!(waits(&with_places(4.0, 0.0, None)));
+    assert!(!waits(&with_places(4.0, 0.0, Some(0.0))));
+}
+
+/// Of a run that says that its steps have the plan's tokens, no cause changes them: two that cancel out may.
+#[test]
+fn tokens_that_are_known_are_not_doubted() {
+    let document = Document::parse(PLAN).unwrap();
+    let job = Job::resolve(&document.plan().unwrap(), catalog()).unwrap();
+    let prediction = predict::predict(&job);
+    let plain = Expectation::of(&prediction, prediction.largest());
+    let at = Moment(1_000);
+    // Half of everything: half the samples, or half the length.
+    let evidence = Evidence {
+        device_used: Reading::measured(Bytes::from_f64(plain.device_used.as_f64() * 0.6), at),
+        settled: true,
+        step: Reading::measured(plain.step * 0.5, at),
+        ..Evidence::default()
+    };
+    let plan = Candidates::of(&document, None, None);
+    let tokens = |same_tokens| {
+        let calibration = Calibration::default();
+        let subject = Subject { plan: &plan, catalog: catalog(), stage: None, calibration, stated: &[], same_tokens };
+        let found = explain(&subject, &evidence, &Bands::of(&job));
+        found.iter().map(|one| (one.expected.tokens / plain.tokens * 100.0).round()).collect::<Vec<_>>()
+    };
+    assert!(tokens(false).iter().any(|share| *share < 100.0), "{:?}", tokens(false));
+    assert!(tokens(true).iter().all(|share| (*share - 100.0).abs() <= 1.0), "{:?}", tokens(true));
 }

@@ -225,6 +225,7 @@ impl Scenario {
             clock: Reading::measured(Fraction(noisy(truth.clock.0)), at),
             slowed: Reading::measured(slowed, at),
             cpu_wait: Reading::not_read(),
+            data_wait: Reading::not_read(),
             power: Reading::not_read(),
         };
         Self { plan, text, deviations, evidence, planned, truth, noise }
@@ -239,7 +240,8 @@ impl Scenario {
             Arc::clone(plans.entry(self.text).or_insert_with(|| Arc::new(Candidates::of(&document(), None, None))))
         };
         let calibration = Calibration::default();
-        let subject = Subject { plan: &plan, catalog: catalog(), stage: None, calibration, stated: &[] };
+        let subject =
+            Subject { plan: &plan, catalog: catalog(), stage: None, calibration, stated: &[], same_tokens: false };
         explain(&subject, &self.evidence, &self.bands())
     }
 

@@ -6,8 +6,6 @@
 mod phrases;
 mod settings;
 
-use std::collections::BTreeMap;
-
 use crate::reading::StatedSettings;
 use settings::SettingsBlock;
 
@@ -19,8 +17,8 @@ const LONGEST: usize = 4096;
 pub struct HeaderReader {
     stated: StatedSettings,
     block: Option<SettingsBlock>,
-    /// Megatron's degrees: its count of parameters is one rank's.
-    degrees: BTreeMap<String, u64>,
+    /// Ranks that share each expert's matrices, where Megatron states them.
+    expert_tensor: Option<u64>,
 }
 
 impl HeaderReader {
@@ -65,25 +63,23 @@ impl HeaderReader {
     /// Megatron's and DeepSpeed's: `micro_batch_size ........ 4`.
     fn dotted(&mut self, name: &str, value: &str) {
         match name {
-            "tensor_model_parallel_size"
-            | "model_parallel_size"
-            | "pipeline_model_parallel_size"
-            | "pipe_parallel_size"
-            | "expert_model_parallel_size" => {
-                // NeoX has 0 for no pipeline.
-                self.degrees.insert(name.to_owned(), whole(value).unwrap_or(1));
-            }
+            "expert_tensor_parallel_size" => self.expert_tensor = whole(value),
             _ => settings::apply(SettingsBlock::Dotted, name, value, &mut self.stated),
         }
     }
 
-    /// Megatron-LM, `training/training.py`, `get_model`: a rank's own count, which is the model's where one rank has all
-    /// of it. It comes after the arguments.
+    /// Megatron-LM, `training/training.py`, `get_model`: a rank's own count. It comes after the arguments. Of one stage,
+    /// all matrices are shared out over the tensor ranks; the norms, which each holds whole, are too few to matter.
     fn rank_count(&mut self, line: &str) {
         const COUNT: &str = "number of parameters on (tensor, pipeline) model parallel rank (0, 0): ";
-        let whole_model = !self.degrees.is_empty() && self.degrees.values().all(|degree| *degree == 1);
-        if let Some(count) = count_after(line, COUNT).filter(|_| whole_model) {
-            self.stated.params = Some(count);
+        let Some(count) = count_after(line, COUNT) else { return };
+        let Some(tensor) = self.stated.tensor else { return };
+        // Experts may be shared out otherwise than the rest.
+        let alike = self.stated.pipeline == Some(1)
+            && self.stated.expert.is_none_or(|expert| expert == 1)
+            && self.expert_tensor.is_none_or(|expert| expert == tensor);
+        if alike {
+            self.stated.params = count.checked_mul(tensor);
         }
     }
 }

@@ -110,6 +110,15 @@ fn megatron(name: &str, value: &str, stated: &mut StatedSettings) {
         ("gradient_accumulation_steps", _) => stated.accumulation = whole(value).or(stated.accumulation),
         ("seq_length", _) => stated.sequence = whole(value),
         ("world_size", _) => stated.world = whole(value),
+        ("tensor_model_parallel_size" | "model_parallel_size", _) => stated.tensor = whole(value).or(Some(1)),
+        // NeoX has 0 for no pipeline.
+        ("pipeline_model_parallel_size" | "pipe_parallel_size", _) => stated.pipeline = whole(value).or(Some(1)),
+        ("context_parallel_size", _) => stated.context = whole(value),
+        ("expert_model_parallel_size", _) => stated.expert = whole(value),
+        ("use_distributed_optimizer", "True") => stated.distributed_optimizer = Some(true),
+        ("use_distributed_optimizer", "False") => stated.distributed_optimizer = Some(false),
+        ("num_layers", _) => stated.layers = whole(value),
+        ("hidden_size", _) => stated.hidden = whole(value),
         ("bf16" | "bfloat16_enabled", "True") => stated.compute = Some(StatedType::Bf16),
         ("fp16" | "fp16_enabled", "True") => stated.compute = Some(StatedType::Fp16),
         ("params_dtype", _) => {

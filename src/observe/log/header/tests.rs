@@ -78,6 +78,12 @@ num decayed parameter tensors: 26, with 10,740,096 parameters
     assert_eq!(stated.params_within, 5_000);
 }
 
+const STAGES: &str = "\
+pipeline_model_parallel_size .................... 4
+[default0]:  num_layers ...................................... 32
+[default0]:  hidden_size ..................................... 4096
+[default0]:  use_distributed_optimizer ....................... True";
+
 /// Megatron-LM, `training/arguments.py`, `_print_args`, and `training/training.py`, `get_model`.
 #[test]
 fn megatron() {
@@ -104,8 +110,14 @@ fn megatron() {
     assert_eq!((stated.compute, stated.weights), (Some(StatedType::Bf16), Some(StatedType::Bf16)));
     assert_eq!((stated.checkpointing, stated.world), (Some(StatedCheckpointing::Selective), Some(64)));
     assert_eq!(stated.params, Some(844_193_792));
-    // A rank of two holds a part of the model.
-    assert_eq!(read(&arguments(2)).params, None);
+    assert_eq!((stated.tensor, stated.pipeline), (Some(1), Some(1)));
+    // A rank of two holds half of each matrix.
+    assert_eq!(read(&arguments(2)).params, Some(2 * 844_193_792));
+    // One stage tells nothing of the others; its width and the number of all layers do.
+    let stage = arguments(2).replace("pipeline_model_parallel_size .................... 1", STAGES);
+    let stated = read(&stage);
+    assert_eq!((stated.params, stated.tensor, stated.pipeline), (None, Some(2), Some(4)));
+    assert_eq!((stated.layers, stated.hidden, stated.distributed_optimizer), (Some(32), Some(4096), Some(true)));
 }
 
 /// GPT-NeoX marks what is not its default; DeepSpeed prints its own configuration behind it.
