@@ -84,7 +84,7 @@ pub(super) fn note(
             "training.cache_latents",
         ),
         (
-            t.use_reentrant == Some(true) && !(recomputes_blocks(t) && !profile.modules.reruns_all.is),
+            t.use_reentrant == Some(true) && (!recomputes_blocks(t) || profile.modules.reruns_all.is),
             "training.use_reentrant",
         ),
         (t.keep_outputs == Some(true) && (!profile.loss.returns_outputs.is || inference), "training.keep_outputs"),
