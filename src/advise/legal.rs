@@ -1,9 +1,10 @@
 //! What frameworks let be, where a plan alone would say yes.
 
 use crate::catalog::Generation;
+use crate::framework::Experts;
 use crate::model::Input;
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{CpuOffload, Framework, Mode, Sharding};
+use crate::plan::keywords::{CpuOffload, Mode, Sharding};
 use crate::predict::Job;
 
 /// What may be shared out over data-parallel ranks: what the plan's own engine can, else what the framework's can.
@@ -45,5 +46,5 @@ pub(super) fn cuts_sequence(job: &Job, context: u64) -> bool {
 /// sequence parallelism alone.
 pub(super) fn needs_sequence_parallel(job: &Job) -> bool {
     let routes = job.decoder().is_some_and(|decoder| decoder.moe.is_some());
-    routes && job.profile.framework == Framework::Megatron && job.training.mode == Mode::Train
+    routes && job.profile.modules.experts.is == Experts::Weighted && job.training.mode == Mode::Train
 }

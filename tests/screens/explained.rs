@@ -182,7 +182,7 @@ fn nothing_is_explained_by_what_the_process_was_told_otherwise() {
     };
     let told = [proposal("selective"), proposal("full")];
     let blamed = told.map(|proposal| {
-        update(&mut state, Event::Inferred { pid, outcome: Ok(Box::new(proposal)) });
+        happen(&mut state, Event::Inferred { pid, outcome: Ok(Box::new(proposal)) });
         press(&mut state, &[KeyPress::Esc, KeyPress::Char('5'), KeyPress::Char('e')]);
         words(&state).iter().any(|words| words.contains("every block checkpointed"))
     });

@@ -3,7 +3,7 @@
 use super::condition::Branches;
 use super::conjunction::is_test;
 use super::fork::Fork;
-use super::statements::{Link, statements};
+use super::statements::{Joining, statements};
 use super::{MAX_SPENT, MAX_TURNS, MAX_WORDS, Script, Surroundings, assignment, loops};
 
 /// What is known of how the statement before went.
@@ -45,12 +45,12 @@ impl Script {
             }
             self.asking = branches.asks().union(&outer).cloned().collect();
             let (runs, open) = match (statement.link, &status) {
-                (Link::IfSucceeded, Status::Known(succeeds)) => (*succeeds, false),
-                (Link::IfFailed, Status::Known(succeeds)) => (!succeeds, false),
-                (Link::After, _) | (Link::IfSucceeded, Status::Presumed) => (true, false),
-                (_, Status::Open) | (Link::IfFailed, Status::Presumed) => (true, true),
+                (Joining::IfSucceeded, Status::Known(succeeds)) => (*succeeds, false),
+                (Joining::IfFailed, Status::Known(succeeds)) => (!succeeds, false),
+                (Joining::After, _) | (Joining::IfSucceeded, Status::Presumed) => (true, false),
+                (_, Status::Open) | (Joining::IfFailed, Status::Presumed) => (true, true),
             };
-            if statement.link != Link::After && branches.follows() {
+            if statement.link != Joining::After && branches.follows() {
                 self.asking.extend(self.asked_unset(&condition, around.variable));
                 if !runs {
                     self.skip(&statement.text, self.decides_itself(&condition));
@@ -77,7 +77,7 @@ impl Script {
                 self.written(before, statement, around);
                 self.end_open(fork);
                 status = self.status(&followed, around.variable);
-                if statement.link == Link::After || is_test(&followed) {
+                if statement.link == Joining::After || is_test(&followed) {
                     condition = followed;
                 }
             } else if let Some(surely) = branches.skipped() {

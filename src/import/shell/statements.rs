@@ -5,7 +5,7 @@ pub const CASE_END: &str = ";;";
 
 /// What a statement has to do with the one before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Link {
+pub enum Joining {
     /// It comes after it.
     #[default]
     After,
@@ -21,7 +21,7 @@ pub struct Statement {
     /// The statement.
     pub text: String,
     /// When it runs.
-    pub link: Link,
+    pub link: Joining,
     /// The text, and whether variables in it are put in.
     pub document: Option<(String, bool)>,
 }
@@ -128,7 +128,7 @@ pub fn statements(text: &str) -> Vec<Statement> {
     let mut line_start = 0_usize;
     let mut letters = text.chars().peekable();
     let mut at = 0_usize;
-    let mut link = Link::After;
+    let mut link = Joining::After;
     while let Some(letter) = letters.next() {
         at += letter.len_utf8();
         match (quote, letter) {
@@ -198,20 +198,20 @@ pub fn statements(text: &str) -> Vec<Statement> {
 }
 
 /// Ends a statement, at a sign that stands twice or at another end; what the next one has to do with it.
-fn split(all: &mut Vec<Statement>, one: &mut String, link: Link, doubled: char) -> Link {
+fn split(all: &mut Vec<Statement>, one: &mut String, link: Joining, doubled: char) -> Joining {
     // `A &&` goes on in the next line.
-    if doubled == '\n' && link != Link::After && one.trim().is_empty() {
+    if doubled == '\n' && link != Joining::After && one.trim().is_empty() {
         one.clear();
         return link;
     }
     all.push(Statement { text: std::mem::take(one), link, document: None });
     match doubled {
-        '&' => Link::IfSucceeded,
-        '|' => Link::IfFailed,
+        '&' => Joining::IfSucceeded,
+        '|' => Joining::IfFailed,
         ';' => {
             all.push(Statement { text: CASE_END.to_owned(), ..Statement::default() });
-            Link::After
+            Joining::After
         }
-        _ => Link::After,
+        _ => Joining::After,
     }
 }

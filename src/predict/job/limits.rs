@@ -1,11 +1,11 @@
 //! Runs that frameworks refuse, or that fail in their first step.
 
 use super::{Batch, Degrees, Notes, Training, traced};
-use crate::framework::{InterleavedRounds, Profile};
+use crate::framework::{Experts, InterleavedRounds, Profile};
 use crate::model::{Architecture, Count, Family, Input};
 use crate::plan::Checkpointing;
 use crate::plan::keys;
-use crate::plan::keywords::{Attention, CpuOffload, Engine, Framework, Mode, Optimizer, Position, Schedule, Sharding};
+use crate::plan::keywords::{Attention, CpuOffload, Engine, Mode, Optimizer, Position, Schedule, Sharding};
 
 /// Checks samples against the model's positions, and both against how GPUs share the work.
 pub(super) fn check(
@@ -50,19 +50,19 @@ pub(super) fn check(
     }
     engines(degrees, training, notes);
     let routes = architecture.block().is_some_and(|block| block.moe.is_some());
-    if profile.framework == Framework::Megatron && training.mode == Mode::Train {
+    if training.mode == Mode::Train {
         // megatron-core 0.16, core/transformer/moe/moe_layer.py, `MoELayer.forward`
-        if routes && degrees.tensor > 1 && !degrees.sequence_parallel {
+        let own = profile.modules.experts.is == Experts::Weighted;
+        if routes && own && degrees.tensor > 1 && !degrees.sequence_parallel {
             notes.assume(
                 keys::distribution::sequence_parallel,
                 "false, which Megatron refuses: it trains experts under tensor parallelism with sequence parallelism alone",
             );
         }
-        if training.cpu_offload == CpuOffload::Parameters {
-            notes.fault(
-                keys::training::cpu_offload,
-                "parameters: Megatron keeps its weights on the GPU; may be optimizer or activations",
-            );
+        let keeps = !profile.support.offload.is.allows(CpuOffload::Parameters, 1, false);
+        if training.cpu_offload == CpuOffload::Parameters && keeps {
+            let words = "parameters, for which the framework has no switch: it keeps its weights on the GPU";
+            notes.assume(keys::training::cpu_offload, words);
         }
     }
     // torchtune, recipes/full_finetune_single_device.py: "Gradient accumulation is not supported with optimizer in bwd."

@@ -7,7 +7,6 @@ use crate::model::{Architecture, Element, FROZEN_PARTS, FrozenParts, ModelShape,
 use crate::plan::keys;
 use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer};
 use crate::plan::{Checkpointing, Plan, TrainingPart};
-use crate::predict::step::play::OFFLOADED_MODULES;
 
 /// Adapters on frozen weights.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,6 +107,10 @@ pub(super) fn recomputes_blocks(part: &TrainingPart) -> bool {
             Some(Checkpointing::Full | Checkpointing::Every(_) | Checkpointing::Classes(_))
         )
 }
+
+/// Megatron's names of modules (core/transformer/transformer_config.py, `offload_modules`).
+const OFFLOADED_MODULES: [&str; 7] =
+    ["attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"];
 
 /// Modules whose saved tensors go to the host, by names that Megatron knows.
 fn offload_modules(part: &TrainingPart, profile: &Profile, notes: &mut Notes) -> Vec<String> {

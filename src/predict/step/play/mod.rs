@@ -14,7 +14,6 @@ mod recompute;
 mod shared;
 
 pub(in crate::predict) use log::{BlockKey, Event, TapeLog, logged};
-pub(in crate::predict) use offload::OFFLOADED_MODULES;
 pub use offload::Offload;
 pub use recompute::{Recompute, RecomputedModules};
 pub(in crate::predict) use recompute::{Uses, again_inside, early_stop, runs_again, uses};

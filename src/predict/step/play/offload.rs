@@ -8,10 +8,6 @@ use crate::model::{GROUPS, Home, Tape};
 /// Smallest tensor that is sent (`min_offloaded_tensor_size`).
 const LEAST_ELEMENTS: u64 = 1 << 20;
 
-/// Megatron's names of modules (core/transformer/transformer_config.py, `offload_modules`).
-pub(in crate::predict) const OFFLOADED_MODULES: [&str; 7] =
-    ["attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"];
-
 /// Modules whose saved tensors are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offload {
