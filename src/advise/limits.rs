@@ -22,6 +22,12 @@ const EXACT: f64 = 0.02;
 /// Billions of parameters that are tried at most.
 const MOST_BILLIONS: f64 = 20_000.0;
 
+/// Whether a size is the largest that is tried: larger ones may fit as well.
+#[must_use]
+pub fn is_largest_tried(billions: f64) -> bool {
+    billions * (1.0 + 2.0 * EXACT) > MOST_BILLIONS
+}
+
 /// A plan of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeldPlan {

@@ -166,6 +166,9 @@ pub fn named(name: &str) -> Result<&'static PlanKey, Fault> {
     let mut found: Vec<&PlanKey> = KEYS.iter().filter(|key| !name.is_empty() && ends(key.path)).collect();
     found.order_by_key(|key| depth(key));
     match found.as_slice() {
+        [] if name.split('.').any(str::is_empty) => {
+            Err(Fault::of(name, "names no key; keys are written as in a plan: training.precision"))
+        }
         [] => {
             let (section, last) = name.rsplit_once('.').unwrap_or(("", name));
             let section = if key(section).is_some() { section } else { "" };

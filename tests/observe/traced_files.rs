@@ -151,3 +151,53 @@ fn a_library_is_kept_only_where_nobody_else_can_replace_it() {
         assert!(!is_private(), "below another user's folder");
     }
 }
+
+/// Blocks that are recomputed within a call that is recomputed, both of the reentrant kind.
+const NESTED: &str = "
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+again = lambda call, x: checkpoint(call, x, use_reentrant=True)
+
+class Group(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(2))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = again(block, x)
+        return x
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.group, self.head = nn.Linear(64, 64), Group(), nn.Linear(64, 64)
+
+    def forward(self, x):
+        return self.head(again(self.group, self.first(x)))
+
+model = Model()
+model(torch.randn(32, 64)).mean().backward()
+";
+
+/// Each matrix takes 2 x 32 x 64 x 64 operations: 4 of them forward; backward one of the first, whose input learns nothing, and two of
+/// each other one, the group's two once more, and each of its blocks' once more for itself.
+#[test]
+fn blocks_in_a_recomputed_call_run_a_third_time() {
+    if torch().is_none_or(|version| version < (2, 1)) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let plan = "model: {trace: t.tape.json.gz, batch_size: 32}\ntraining: {precision: fp32}\nhardware: {gpu_type: NVIDIA H100}\n";
+    std::fs::write(folder.path().join("train.py"), NESTED).unwrap();
+    std::fs::write(folder.path().join("plan.yaml"), plan).unwrap();
+    let out = memwall(folder.path(), &["trace", "--cpu", "-o", "t.tape.json.gz", "--", &python(), "train.py"]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let out = memwall(folder.path(), &["predict", "plan.yaml", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let product = f64::from(2 * 32 * 64 * 64);
+    assert_eq!(report["flops"]["forward"].as_f64(), Some(4.0 * product), "{}", report["flops"]);
+    assert_eq!(report["flops"]["backward"].as_f64(), Some((1.0 + 6.0 + 2.0 + 2.0) * product), "{}", report["flops"]);
+}

@@ -249,7 +249,10 @@ pub fn as_planned(state: &State, job: &Job, prediction: &Prediction) -> Vec<(&'s
     let stated = &of_log(state, job);
     let mut told: Vec<(&'static str, String)> = Vec::new();
     let counts = stated.params.is_some() || stated.trainable.is_some_and(|_| job.training.lora.is_none());
-    if counts && other_model(state, job, prediction).is_none() {
+    let is_of_shape =
+        |decoder: &Decoder| (stated.layers, stated.hidden) == (Some(decoder.layers), Some(decoder.hidden));
+    let known = counts || job.decoder().is_some_and(is_of_shape);
+    if known && other_model(state, job, prediction).is_none() {
         told.push((keys::model::preset, job.architecture.name.clone()));
     }
     let numbers = [

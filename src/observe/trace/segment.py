@@ -78,7 +78,7 @@ class Writer:
 
     def inner(self, starts):
         """Checkpoints in this one, by the places of their operators, of which groups start at `starts`."""
-        calls = self.r.regions.within.get(self.groups[0].first, ()) if self.groups and self.cls else ()
+        calls = self.r.regions.within.get(self.a.started.get(self.a.run[self.order]), ())
         place = lambda op_at: starts[sum(group.first < op_at for group in self.groups)]
         found = [(place(start), place(end), again) for start, end, again in calls]
         return [list(one) for one in found if one[0] < one[1]]

@@ -48,6 +48,8 @@ class Assembly(Groups):
         r = self.r
         # Pieces that a backward pass of their own recomputes, to the last operator.
         pieces, self.reentrant, self.inputs_last = [], set(), set()
+        # The first operator of each call's piece.
+        self.started = {}
         named = lambda path: type(self.model.get_submodule(path)).__name__
         calls = [(path, named(path), start, end) for path, start, end, _ in r.regions.calls] or r.blocks
         reentrant = {start: how for _, start, _, how in r.regions.calls if how}
@@ -71,6 +73,7 @@ class Assembly(Groups):
                 pieces.append(("", "", between))
             first = False
             pieces.append((path, cls, until(end)))
+            self.started[len(pieces) - 1] = start
             if start in reentrant:
                 self.reentrant.add(len(pieces) - 1)
                 self.inputs_last.update([len(pieces) - 1] if reentrant[start] == checkpoints.INPUTS_LAST else [])

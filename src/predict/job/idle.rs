@@ -6,7 +6,7 @@ use super::{Degrees, Notes};
 use crate::framework::Profile;
 use crate::model::{Architecture, Input, ModelShape};
 use crate::plan::keys;
-use crate::plan::keywords::{Mode, Precision, Sharding};
+use crate::plan::keywords::{CpuOffload, Mode, Precision, Sharding};
 use crate::plan::{Checkpointing, ModelPart, Plan, TrainingPart};
 
 /// What is said of a key that would change the prediction and does not.
@@ -61,6 +61,7 @@ pub(super) fn note(
         let kind = architecture.kind();
         notes.fault(keys::training::frozen, format!("is for decoders and encoders only, not for a {kind}"));
     }
+    let other = t.cpu_offload.is_some_and(|offload| offload != CpuOffload::Activations);
     let given = [
         (m.encoder_sequence_length.is_some() && !text, "model.encoder_sequence_length"),
         (m.decoder_sequence_length.is_some() && !both, "model.decoder_sequence_length"),
@@ -95,6 +96,8 @@ pub(super) fn note(
         (t.defer_embedding_wgrad == Some(true) && !defers, "training.defer_embedding_wgrad"),
         (t.offload_modules.is_some() && !reads("training.offload_modules"), "training.offload_modules"),
         (t.offload_layers.is_some() && !reads("training.offload_layers"), "training.offload_layers"),
+        (t.offload_modules.is_some() && other, "training.offload_modules (beside another cpu_offload)"),
+        (t.offload_layers.is_some() && other, "training.offload_layers (beside another cpu_offload)"),
         (t.moe_grouped_gemm.is_some() && !reads("training.moe_grouped_gemm"), "training.moe_grouped_gemm"),
         (
             t.reference_model == Some(true) && t.lora.is_some() && !inference,

@@ -116,12 +116,9 @@ const OFFLOADED_MODULES: [&str; 7] =
 fn offload_modules(part: &TrainingPart, profile: &Profile, notes: &mut Notes) -> Vec<String> {
     let reads = profile.support.own_keys.is.contains(&keys::training::offload_modules);
     let names = part.offload_modules.clone().filter(|_| reads).unwrap_or_default();
-    if let Some(unknown) = names.iter().find(|name| !OFFLOADED_MODULES.contains(&name.as_str())) {
+    for unknown in names.iter().filter(|name| !OFFLOADED_MODULES.contains(&name.as_str())) {
         let known = OFFLOADED_MODULES.join(", ");
-        notes.fault(
-            keys::training::offload_modules,
-            format!("`{unknown}` is no module that Megatron offloads; known: {known}"),
-        );
+        notes.assume(keys::training::offload_modules, format!("`{unknown}` is left out; known: {known}"));
     }
     names
 }
@@ -151,7 +148,7 @@ pub(super) fn resolve(
     } else {
         optimizer
     };
-    // Megatron's options each switch it on (core/transformer/transformer_config.py, cpu_offloading_num_layers; offload_modules).
+    // Who names layers or modules means them sent.
     let sends_activations = mode == Mode::Train
         && (part.offload_layers.is_some_and(|layers| layers > 0 && reads("training.offload_layers"))
             || part

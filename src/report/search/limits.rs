@@ -1,7 +1,7 @@
 //! The smallest change, the fewest GPUs and the largest model, for people.
 
 use super::plans;
-use crate::advise::{FewestGpus, HeldPlan, LargestModel, Limit, SmallestChange};
+use crate::advise::{FewestGpus, HeldPlan, LargestModel, Limit, SmallestChange, is_largest_tried};
 use crate::report::page::paragraph;
 use crate::report::setup::gpus as gpus_of;
 use crate::units::{Bytes, three_figures};
@@ -84,7 +84,8 @@ pub fn model(plan: &str, found: &Limit<LargestModel>, width: usize) -> String {
                 let size = three_figures(*billions);
                 let host = on_host(plan).trim_start_matches(", and").to_owned();
                 let host = if host.is_empty() { host } else { format!(", with{host}") };
-                format!("{head}: {size} B parameters fit on {gpus}{host}")
+                let least = if is_largest_tried(*billions) { "at least " } else { "" };
+                format!("{head}: {least}{size} B parameters fit on {gpus}{host}")
             }
             None => format!("{head}: no model fits"),
         };

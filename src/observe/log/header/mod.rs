@@ -9,6 +9,9 @@ mod settings;
 use crate::reading::StatedSettings;
 use settings::SettingsBlock;
 
+/// One part in so many of a count by tensor ranks may be what each of them holds.
+const HELD_WHOLE: u64 = 20;
+
 /// Longer lines hold no header.
 const LONGEST: usize = 4096;
 
@@ -69,7 +72,8 @@ impl HeaderReader {
     }
 
     /// Megatron-LM, `training/training.py`, `get_model`: a rank's own count. It comes after the arguments. Of one stage,
-    /// all matrices are shared out over the tensor ranks; the norms, which each holds whole, are too few to matter.
+    /// all matrices are shared out over the tensor ranks; norms and learned positions, which each holds whole, and a vocabulary
+    /// filled up for them make it some hundredths more than the model.
     fn rank_count(&mut self, line: &str) {
         const COUNT: &str = "number of parameters on (tensor, pipeline) model parallel rank (0, 0): ";
         let Some(count) = count_after(line, COUNT) else { return };
@@ -80,6 +84,7 @@ impl HeaderReader {
             && self.expert_tensor.is_none_or(|expert| expert == tensor);
         if alike {
             self.stated.params = count.checked_mul(tensor);
+            self.stated.params_within = self.stated.params.filter(|_| tensor > 1).map_or(0, |all| all / HELD_WHOLE);
         }
     }
 }
