@@ -3,7 +3,7 @@
 use super::Script;
 use super::condition::Branches;
 use super::pattern::Pattern;
-use super::statements::CASE_END;
+use super::statements::{CASE_END, CASE_FALLS, CASE_GOES_ON};
 use super::words::unquoted;
 
 /// A `case` that is open.
@@ -15,6 +15,8 @@ pub struct OpenCase {
     is_own: bool,
     /// Patterns of `a | b)` that were read already.
     patterns: Vec<String>,
+    /// The next branch is run whatever its pattern.
+    falls: bool,
     /// A pattern comes next, or the end.
     pub expects_pattern: bool,
 }
@@ -35,6 +37,7 @@ impl Branches {
             word: script.words(compared, known).join(" "),
             is_own: follows && script.decides_itself(compared),
             patterns: Vec::new(),
+            falls: false,
             expects_pattern: true,
         };
         let asks = if follows { script.asked_unset(compared, known) } else { Default::default() };
@@ -50,8 +53,11 @@ impl Branches {
         script: &mut Script,
         known: &dyn Fn(&str) -> Option<String>,
     ) -> Option<&'a str> {
-        if statement == CASE_END {
-            self.innermost_case().into_iter().for_each(|case| case.expects_pattern = true);
+        if [CASE_END, CASE_GOES_ON, CASE_FALLS].contains(&statement) {
+            let reads = statement != CASE_END && self.compares_on();
+            self.innermost_case().into_iter().for_each(|case| {
+                (case.expects_pattern, case.falls) = (true, reads && statement == CASE_FALLS);
+            });
             return None;
         }
         let Some(case) = self.innermost_case().filter(|case| case.expects_pattern) else { return Some(statement) };
@@ -67,11 +73,13 @@ impl Branches {
         case.expects_pattern = false;
         case.patterns.extend(inner[..end].split('|').map(|pattern| pattern.trim().to_owned()));
         let patterns = std::mem::take(&mut case.patterns);
+        let falls = std::mem::take(&mut case.falls);
         let OpenCase { word, is_own, .. } = case.clone();
         let decided = is_own && patterns.iter().all(|one| script.decides_itself(one));
         let is = |one: &String| Pattern::read(&script.pattern_text(one, known))?.matches(&word);
         let each: Vec<Option<bool>> = patterns.iter().map(is).collect();
         let holds = match (each.contains(&Some(true)), each.contains(&None)) {
+            _ if falls => Some(true),
             (true, _) => Some(true),
             (false, true) => None,
             (false, false) => Some(false),

@@ -277,6 +277,13 @@ impl Branches {
         self.open.iter().flat_map(|open| open.asks.iter().cloned()).collect()
     }
 
+    /// Behind a branch of a `case` that was read the next ones are looked at as if none had been; whether it was read.
+    pub(super) fn compares_on(&mut self) -> bool {
+        let Some(open) = self.open.last_mut().filter(|open| open.case.is_some() && open.reading) else { return false };
+        (open.taken, open.surely_taken) = (false, false);
+        true
+    }
+
     /// Before the next pattern of a `case`.
     pub(super) fn innermost_case(&mut self) -> Option<&mut OpenCase> {
         self.open.last_mut()?.case.as_mut()

@@ -2,6 +2,9 @@
 
 /// What ends a branch of a `case`: a statement of its own.
 pub const CASE_END: &str = ";;";
+/// The same where the patterns behind it are compared all the same, and where the next branch is run without.
+pub const CASE_GOES_ON: &str = ";;&";
+pub const CASE_FALLS: &str = ";&";
 
 /// What a statement has to do with the one before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -163,6 +166,12 @@ pub fn statements(text: &str) -> Vec<Statement> {
                 let doubled = letter != '\n' && letters.next_if_eq(&letter).is_some();
                 at += usize::from(doubled);
                 link = split(&mut all, &mut one, link, if doubled { letter } else { '\n' });
+                if letter == ';' && letters.next_if_eq(&'&').is_some() {
+                    at += 1;
+                    all.pop_if(|_| doubled);
+                    let end = if doubled { CASE_GOES_ON } else { CASE_FALLS };
+                    all.push(Statement { text: end.to_owned(), ..Statement::default() });
+                }
                 if letter == '\n' {
                     let used =
                         take_document(all.get_mut(line_start..).unwrap_or_default(), text.get(at..).unwrap_or(""));

@@ -46,10 +46,8 @@ class Assembly(Groups):
     def cut(self):
         """Blocks and what lies between them: path, class, groups; none for a block that was passed over."""
         r = self.r
-        # Pieces that a backward pass of their own recomputes, to the last operator.
-        pieces, self.reentrant, self.inputs_last = [], set(), set()
-        # The first operator of each call's piece.
-        self.started = {}
+        # Pieces that a backward pass of their own recomputes, to the last operator; the first operator of each call's.
+        pieces, self.reentrant, self.inputs_last, self.started = [], set(), set(), {}
         named = lambda path: type(self.model.get_submodule(path)).__name__
         calls = [(path, named(path), start, end) for path, start, end, _ in r.regions.calls] or r.blocks
         reentrant = {start: how for _, start, _, how in r.regions.calls if how}
