@@ -165,6 +165,8 @@ fn as_arguments(settings: &Settings, context: &ImportContext) -> Settings {
         ("weight_decay", "weight_decay"),
         ("max_grad_norm", "max_grad_norm"),
         ("gradient_checkpointing", "gradient_checkpointing"),
+        ("gradient_checkpointing_kwargs", "gradient_checkpointing_kwargs"),
+        (trainer::reentrant::NAME, trainer::reentrant::NAME),
         ("torch_compile", "torch_compile"),
         ("deepspeed", "deepspeed"),
         ("fsdp", "fsdp"),
@@ -180,6 +182,7 @@ fn as_arguments(settings: &Settings, context: &ImportContext) -> Settings {
     }
     let inline = |name: &str| name.starts_with("fsdp_config.") || name.starts_with("deepspeed.");
     arguments.adopt_all(settings, |name| inline(name).then(|| name.to_owned()));
+    trainer::reentrant::of_axolotl(&mut arguments, settings);
     for (option, word) in [("eager_attention", "eager"), ("sdp_attention", "sdpa"), ("xformers_attention", "sdpa")] {
         if let Some(found) = settings.on(option) {
             arguments.set("attn_implementation", word.into(), found.origin);
@@ -301,8 +304,10 @@ fn degrees(imported: &mut ImportedPlan, settings: &Settings) {
         let stage = deepspeed_stage_of_name(settings);
         imported.set(keys::distribution::sharding, stage.map(|found| found.map(deepspeed::stage)));
     }
-    let recompute = settings.on("fsdp_config.activation_checkpointing");
-    imported.set(keys::training::activation_checkpointing, recompute.map(|found| found.map(|_| "full")));
+    if let Some(found) = settings.on("fsdp_config.activation_checkpointing") {
+        imported.say(keys::training::activation_checkpointing, "full", found.origin.clone());
+        trainer::reentrant::wrapped(imported, found.origin);
+    }
     let second = settings.whole("fsdp_version").filter(|found| found.value == 2);
     if imported.get(keys::distribution::engine).is_some_and(|found| found.value == "fsdp1") {
         imported.set(keys::distribution::engine, second.clone().map(|found| found.map(|_| "fsdp2")));

@@ -7,6 +7,7 @@ use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
+use super::trainer::reentrant;
 use super::unread::account_for;
 use super::{model, rollout};
 use crate::plan::keys;
@@ -156,6 +157,7 @@ fn on_fsdp(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say(keys::distribution::reduce_dtype, "fp32", default("MixedPrecisionPolicy(reduce_dtype=fp32)"));
     imported.say(keys::training::optimizer, "adamw", default("torch.optim.AdamW"));
     imported.say(keys::training::activation_checkpointing, "full", default("gradient_checkpointing_enable()"));
+    reentrant::say(imported, Some(Setting::new(true, default("gradient_checkpointing_enable()"))));
     imported.say(keys::distribution::engine, "fsdp2", default("fully_shard"));
     imported.say(keys::distribution::sharding, "zero3", default("fully_shard(reshard_after_forward=True)"));
     settings.accept("models.policy_trainer.gradient_checkpointing");

@@ -102,6 +102,8 @@ fn halos(given: Settings, context: &ImportContext) -> ImportedPlan {
     if half {
         inner.set("bf16", true.into(), default("policy_dtype bfloat16"));
     }
+    // `train.py`: `checkpoint_wrapper(checkpoint_impl=NO_REENTRANT)`.
+    inner.set(trainer::reentrant::NAME, false.into(), default("CheckpointImpl.NO_REENTRANT"));
     trainer::set(&mut imported, &inner, context, storage);
     imported.set(keys::model::batch_size, settings.whole("model.batch_size"));
     if settings.is("model.use_peft") {

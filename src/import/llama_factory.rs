@@ -298,6 +298,7 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     let off = settings.on("disable_gradient_checkpointing");
     let default = Origin::Default { framework: VERSION, option: "gradient checkpointing on".to_owned() };
     arguments.set("gradient_checkpointing", off.is_none().into(), off.map_or(default, |found| found.origin));
+    trainer::reentrant::of_llama_factory(&mut arguments, settings, is_v1(settings));
     lora(imported, settings);
     // Weights are loaded in the computing type; what is trained is raised to fp32 unless `pure_bf16`, an adapted base is not.
     let adapted = imported.get(keys::lora::rank).is_some();
@@ -307,6 +308,7 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     }
     let stored = if adapted || pure.is_some() { WeightStorage::Half } else { WeightStorage::Full };
     trainer::set(imported, &arguments, context, stored);
+    trainer::reentrant::not_under_fsdp2(imported);
     loaded::loaded_type(imported, settings);
     imported.set(keys::training::optimizer, settings.on("use_muon").map(|found| found.map(|_| "muon")));
     // `freeze_vision_tower` is true where nobody says otherwise, `image_max_pixels` 768 x 768 (`hparams/`).

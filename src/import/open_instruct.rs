@@ -100,6 +100,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     learners(&mut imported, &settings);
     states(&mut imported, &settings);
     checkpointing(&mut imported, &settings, script.as_ref());
+    trainer::reentrant::of_transformers(&mut imported, &context.run.versions);
     imported.say(keys::training::attention, "flash", default("FlashAttention, which its package requires"));
     let switched = script.as_ref().is_some_and(|(_, text)| text.contains("if args.load_ref_policy"));
     beside(&mut imported, &settings, switched);

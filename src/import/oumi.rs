@@ -7,6 +7,7 @@ use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
+use super::trainer::reentrant;
 use super::unread::account_for;
 use super::{accelerate, adapters, arguments, liger, model, rollout, trainer};
 use crate::plan::keys;
@@ -136,7 +137,6 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     }
     for name in [
         "training.trainer_type",
-        "training.gradient_checkpointing_kwargs.use_reentrant",
         "fsdp.forward_prefetch",
         "fsdp.state_dict_type",
         "fsdp.use_orig_params",
@@ -201,6 +201,10 @@ fn recomputation(imported: &mut ImportedPlan, settings: &Settings) {
     let off = name == "training.use_deterministic";
     let word = settings.flag(name).map(|found| found.map(|on| if on && !off { "full" } else { "none" }));
     imported.set(keys::training::activation_checkpointing, word);
+    // Nothing is handed on where nothing is said, and PyTorch's checkpoint then takes the reentrant kind.
+    let told = settings.flag("training.gradient_checkpointing_kwargs.use_reentrant");
+    let usual = || Setting::new(true, default("gradient_checkpointing_kwargs {}"));
+    reentrant::say(imported, Some(told.unwrap_or_else(usual)));
 }
 
 /// Oumi's own loop builds its optimizer itself, fused on a GPU (`builders/optimizers.py`); the others are

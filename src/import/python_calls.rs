@@ -68,9 +68,8 @@ pub fn is_script(content: &str) -> bool {
 
 /// Whether a script trains a model that other parts of its project, or a notebook, hand to it.
 pub fn is_part(content: &str) -> bool {
-    content.contains(".train(")
-        && content.contains("Trainer(")
-        && ARGUMENTS.iter().any(|name| call(content, name).is_some())
+    let has = |part: &str| content.contains(part);
+    has(".train(") && has("Trainer(") && ARGUMENTS.iter().any(|name| call(content, name).is_some())
 }
 
 /// Whether a script fills its arguments in from a command line, so that it says little by itself.
@@ -160,8 +159,9 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     if let Some(method) = method {
         settings.over(trl::defaults(method));
     }
-    if unsloth && configured.is_some() {
-        settings.over(trl::of_unsloth(context));
+    if unsloth {
+        settings.over(configured.map_or_else(Settings::default, |_| trl::of_unsloth(context)));
+        settings.over(trainer::reentrant::of_unsloth());
     }
     let models = if own.is_empty() { models(whole) } else { own };
     let calls = ScriptCalls::of(&reader, content, &models);

@@ -11,6 +11,7 @@ use super::script_keywords;
 use super::script_upcasts;
 use super::script_vocabulary;
 use super::settings::Settings;
+use super::trainer::reentrant;
 use crate::plan::keys;
 
 /// Parts of a script's text, and the plan's key whose default is doubtful then.
@@ -71,6 +72,7 @@ pub fn reconcile(imported: &mut ImportedPlan, reader: &ScriptReader, own: Option
         let turned_on = named.is_some_and(|part| part.starts_with(ON)) && reader.sure_calls(ON) > 0;
         if turned_on && guessed {
             imported.say(keys::training::activation_checkpointing, "full", Origin::Program(format!("{path}: {ON}(")));
+            reentrant::say(imported, reentrant::of_call(reader).or_else(|| settings.flag(reentrant::NAME)));
         } else if let Some(part) = named.filter(|_| guessed) {
             imported.drop(key);
             imported.miss(key, format!("{path} has {part}, which is not followed"));

@@ -11,6 +11,7 @@ use super::launch::World;
 use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
+use super::trainer::reentrant;
 use super::unread::account_for;
 use super::{adapters, model, rollout};
 use crate::plan::keys;
@@ -104,7 +105,7 @@ fn policy(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCont
 }
 
 /// Passes without gradients, samples of a rollout, and ways of checkpointing, which change nothing of the plan.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 8] = [
     "trainer.train_batch_size",
     "trainer.max_ckpts_to_keep",
     "trainer.policy.megatron_config.optimizer_config_kwargs.overlap_cpu_optimizer_d2h",
@@ -112,7 +113,6 @@ const OTHERS: [&str; 9] = [
     "trainer.micro_forward_batch_size_per_gpu",
     "trainer.update_epochs_per_batch",
     "trainer.policy.optimizer_config.offload_after_step",
-    "trainer.gradient_checkpointing_use_reentrant",
     "trainer.remove_microbatch_padding",
 ];
 
@@ -147,6 +147,9 @@ fn on_tensors(imported: &mut ImportedPlan, settings: &Settings) {
         keys::training::activation_checkpointing,
         recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
     );
+    let kind = settings.flag("trainer.gradient_checkpointing_use_reentrant");
+    let usual = || Setting::new(false, default("gradient_checkpointing_use_reentrant false"));
+    reentrant::say(imported, Some(kind.unwrap_or_else(usual)));
     imported.say(keys::distribution::engine, "fsdp2", default("fully_shard"));
     let reshard = settings.flag("trainer.policy.fsdp_config.reshard_after_forward");
     imported.set(keys::distribution::sharding, reshard.map(|found| found.map(|on| if on { "zero3" } else { "zero2" })));

@@ -246,6 +246,7 @@ fn trained(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     let half = settings.text("torch_dtype").is_some_and(|found| found.value == "bfloat16");
     let stored = if half || !full { WeightStorage::Half } else { WeightStorage::Full };
     trainer::set(imported, &arguments, context, stored);
+    trainer::reentrant::of_swift(imported, settings);
     let sequence = settings.whole("sequence_parallel_size").filter(|found| found.value > 1);
     imported.set(keys::distribution::cp_comm, sequence.clone().map(|found| found.map(|_| "a2a")));
     imported.set(keys::distribution::context_parallel, sequence);
@@ -394,7 +395,6 @@ fn teacher(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         imported.note("offload_teacher_model: the teacher's weights lie on the host while the student trains");
     }
     rollout::SWIFT.generation(imported, settings);
-    for name in ["teacher_model", "teacher_model_server", "offload_teacher_model", "lmbda", "seq_kd"] {
-        settings.accept(name);
-    }
+    const READ: [&str; 5] = ["teacher_model", "teacher_model_server", "offload_teacher_model", "lmbda", "seq_kd"];
+    READ.iter().for_each(|name| settings.accept(name));
 }

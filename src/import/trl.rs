@@ -12,6 +12,7 @@ use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::script_defaults::script_of;
 use super::settings::{DefaultValue, Settings};
+use super::trainer::reentrant;
 use super::versions::{self, NEWEST};
 use crate::plan::keys;
 
@@ -22,6 +23,7 @@ const VERSION: &str = "TRL";
 const DEFAULTS: &[(&str, DefaultValue)] = &[
     ("gradient_checkpointing", DefaultValue::Flag(true)),
     ("bf16", DefaultValue::Flag(true)),
+    (reentrant::NAME, DefaultValue::Flag(false)),
     ("lora_r", DefaultValue::Whole(16)),
     ("lora_dropout", DefaultValue::Number(0.05)),
 ];

@@ -11,6 +11,7 @@ use crate::origin::{Origin, Setting};
 use crate::plan::keys;
 use crate::rows::{SettingKind, SettingRow, take};
 use crate::settings::Settings;
+use crate::trainer::reentrant;
 use crate::unread::account_for;
 
 pub use left::{account_for_file, compare_accumulation};
@@ -252,7 +253,10 @@ pub fn set_fsdp(imported: &mut ImportedPlan, settings: &Settings) {
     let offload = flag("offload_params").or_else(|| flag("cpu_offload")).filter(|found| found.value);
     imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "parameters")));
     let recompute = flag("activation_checkpointing").filter(|found| found.value);
-    imported.set(keys::training::activation_checkpointing, recompute.map(|found| found.map(|_| "full")));
+    if let Some(found) = recompute {
+        imported.say(keys::training::activation_checkpointing, "full", found.origin.clone());
+        reentrant::wrapped(imported, found.origin);
+    }
 }
 
 /// A strategy of FSDP by name or number (`torch.distributed.fsdp.ShardingStrategy`).

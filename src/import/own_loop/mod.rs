@@ -24,6 +24,7 @@ use super::script_defaults::{self, script_of};
 use super::script_doubts::code;
 use super::script_modules::called_text;
 use super::settings::{Settings, UNKNOWN};
+use super::trainer::reentrant;
 use crate::plan::keys;
 
 use client_optimizer::ClientOptimizer;
@@ -239,6 +240,9 @@ impl OwnLoop {
         // A call of the loop's own goes over whatever its arguments are called.
         if reader.makes("gradient_checkpointing_enable") {
             found.set("gradient_checkpointing", true.into(), origin("gradient_checkpointing_enable"));
+            if let Some(told) = reentrant::of_call(&reader) {
+                found.set(reentrant::NAME, told.value.into(), told.origin);
+            }
         }
         let told = found.holds("gradient_accumulation_steps");
         if let Some(name) = STEPS.iter().find(|name| !told && settings.whole(name).is_some()) {

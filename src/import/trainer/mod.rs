@@ -8,7 +8,7 @@ mod length;
 mod lmflow;
 mod lora_call;
 mod option_names;
-mod reentrant;
+pub mod reentrant;
 mod script;
 mod sharding;
 mod spread;
@@ -50,6 +50,7 @@ pub const DEFAULTS: &[(&str, DefaultValue)] = &[
     ("max_grad_norm", DefaultValue::Number(1.0)),
     ("optim", DefaultValue::Text("adamw_torch_fused")),
     ("gradient_checkpointing", DefaultValue::Flag(false)),
+    (reentrant::NAME, DefaultValue::Flag(true)),
 ];
 
 /// Words that only these commands have.
@@ -305,8 +306,8 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     {
         let word = recompute.map(|found| found.map(|on| if on { "full" } else { "none" }));
         imported.set(keys::training::activation_checkpointing, word);
+        reentrant::set(imported, settings);
     }
-    reentrant::set(imported, settings);
     imported.set(keys::training::compile, settings.on("torch_compile"));
     let liger = ["use_liger_kernel", "use_liger", "enable_liger_kernel"].iter().find_map(|name| settings.flag(name));
     if let Some(found) = &liger {

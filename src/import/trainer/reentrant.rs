@@ -1,25 +1,115 @@
-//! Which of PyTorch's checkpoints recomputes, where arguments say it.
+//! Which of PyTorch's checkpoints recomputes: what arguments say, and what each tool takes where they say nothing.
 
 use super::super::imported::ImportedPlan;
-use super::super::settings::{self, Settings};
+use super::super::origin::{Origin, Setting};
+use super::super::python::{PassedArgument, ScriptReader};
+use super::super::settings::{self, DefaultValue, Settings};
+use super::super::versions::{self, VersionRange};
 use crate::plan::keys;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
-/// Takes `use_reentrant` out of `gradient_checkpointing_kwargs`, as a section, a dictionary or JSON in a flag.
+/// What the Trainer hands PyTorch's checkpoint.
+const ARGUMENTS: &str = "gradient_checkpointing_kwargs";
+
+/// Of these the one that decides; defaults of tools have this name.
+pub const NAME: &str = "gradient_checkpointing_kwargs.use_reentrant";
+
+/// The first transformers whose checkpoint isn't the reentrant one where nobody says it (`modeling_utils.py`,
+/// `gradient_checkpointing_enable`: `{"use_reentrant": True}` up to 4.57, `False` in 5.0). Before 4.35 it said nothing,
+/// and PyTorch took the reentrant one by itself.
+pub const OTHERWISE_SINCE: versions::Version = (5, 0);
+
+/// Takes `use_reentrant` out of `gradient_checkpointing_kwargs`, as a section, a dictionary or JSON in a flag; then a
+/// default of the tool's counts.
 pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
-    const ARGUMENTS: &str = "gradient_checkpointing_kwargs";
-    const NAME: &str = "use_reentrant";
-    let recomputes = imported.get(keys::training::activation_checkpointing).is_some_and(|found| found.value == "full");
-    if !recomputes {
-        return;
-    }
-    let section = settings.flag(&format!("{ARGUMENTS}.{NAME}"));
     let written = || {
-        let found = settings.get(ARGUMENTS)?.clone();
+        let found = settings.get(ARGUMENTS).or_else(|| settings.get("activation_checkpointing_kwargs"))?.clone();
         let parsed = || serde_json::from_str::<Value>(found.value.as_str()?).ok();
         let arguments = if found.value.is_object() { Some(found.value.clone()) } else { parsed() };
-        let told = settings::truth(arguments?.get(NAME)?)?;
+        let told = settings::truth(arguments?.get("use_reentrant")?)?;
         Some(found.map(|_| told))
     };
-    imported.set(keys::training::use_reentrant, section.or_else(written).filter(|found| found.value));
+    let named = ["activation_checkpointing_kwargs.use_reentrant", NAME];
+    let section = named.iter().find(|name| settings.is_set(name)).and_then(|name| settings.flag(name));
+    say(imported, section.or_else(written).or_else(|| settings.flag(NAME)));
+}
+
+/// What a script hands `gradient_checkpointing_enable`.
+pub fn of_call(reader: &ScriptReader) -> Option<Setting<bool>> {
+    let passed = reader.passed(&["gradient_checkpointing_enable"], NAME);
+    passed.into_iter().find_map(|(passed, _)| match passed {
+        PassedArgument::Plain(found) => found.value.as_bool().map(|told| Setting::new(told, found.origin)),
+        _ => None,
+    })
+}
+
+/// What transformers does for a model whose `gradient_checkpointing_enable` is called without arguments.
+pub fn of_transformers(imported: &mut ImportedPlan, versions: &BTreeMap<String, String>) {
+    let range: Option<VersionRange> = versions::of(versions, "transformers");
+    let later = range.and_then(|range| range.is_within(OTHERWISE_SINCE, versions::NEWEST)) == Some(true);
+    let framework = if later { "transformers 5.0" } else { super::VERSION };
+    let option = format!("gradient_checkpointing_enable: use_reentrant {}", if later { "False" } else { "True" });
+    say(imported, Some(Setting::new(!later, Origin::Default { framework, option })));
+}
+
+/// accelerate wraps blocks in the other kind (`accelerator.py`, `apply_activation_checkpointing`: `NO_REENTRANT`).
+pub fn wrapped(imported: &mut ImportedPlan, origin: Origin) {
+    say(imported, Some(Setting::new(false, origin)));
+}
+
+/// Sets it where whole blocks are recomputed; nothing else has the choice.
+pub fn say(imported: &mut ImportedPlan, found: Option<Setting<bool>>) {
+    let recomputes = imported.get(keys::training::activation_checkpointing).is_some_and(|found| found.value == "full");
+    if recomputes {
+        imported.set(keys::training::use_reentrant, found);
+    }
+}
+
+fn by(framework: &'static str, whole: bool, why: &str) -> Setting<bool> {
+    Setting::new(whole, Origin::Default { framework, option: format!("use_reentrant {whole}{why}") })
+}
+
+/// axolotl says it for what trains whole, by no method of preferences (`utils/config/__init__.py`, `normalize_config`);
+/// what that leaves out `core/builders/base.py` hands on as False.
+pub fn of_axolotl(arguments: &mut Settings, settings: &Settings) {
+    if !settings.holds(ARGUMENTS) {
+        let whole = !settings.holds("unfrozen_parameters") && settings.get("rl").is_none();
+        let usual = by("axolotl", whole, "");
+        arguments.set(NAME, usual.value.into(), usual.origin);
+    }
+}
+
+/// LLaMA-Factory has a word of its own (`hparams/model_args.py`, `use_reentrant_gc`, on); its first version of 2026 takes
+/// the other kind (`v1/core/base_trainer.py`).
+pub fn of_llama_factory(arguments: &mut Settings, settings: &Settings, newer: bool) {
+    let usual = if newer { by("LLaMA-Factory v1", false, "") } else { by("LLaMA-Factory", true, "_gc") };
+    let told = settings.flag("use_reentrant_gc").unwrap_or(usual);
+    arguments.set(NAME, told.value.into(), told.origin);
+}
+
+/// LLaMA-Factory turns it off under FSDP2, whatever it is told (`model/model_utils/checkpointing.py`,
+/// `prepare_model_for_training`).
+pub fn not_under_fsdp2(imported: &mut ImportedPlan) {
+    if imported.get(keys::distribution::engine).is_some_and(|found| found.value == "fsdp2") {
+        say(imported, Some(by("LLaMA-Factory", false, " under FSDP2")));
+    }
+}
+
+/// Under DDP alone ms-swift takes the other kind (`swift/trainers/mixin.py`, `_fix_gradient_checkpointing`).
+pub fn of_swift(imported: &mut ImportedPlan, settings: &Settings) {
+    if settings.holds(ARGUMENTS) {
+        return;
+    }
+    let alone = imported.whole(keys::cluster::num_gpus) == Some(1);
+    let engine = imported.get(keys::distribution::engine).and_then(|found| found.value.as_str());
+    let shards = engine.is_some_and(|engine| engine == "deepspeed" || engine.starts_with("fsdp"));
+    let usual = by("ms-swift", alone || shards, if alone || shards { "" } else { " under DDP" });
+    say(imported, Some(usual));
+}
+
+/// unsloth's own checkpoints run whole blocks again, as PyTorch's reentrant one does
+/// (`unsloth_zoo/gradient_checkpointing.py`, `UnslothCheckpointFunction`).
+pub fn of_unsloth() -> Settings {
+    Settings::defaults("unsloth", &[(NAME, DefaultValue::Flag(true))])
 }

@@ -2,6 +2,7 @@
 //! and the first that has the new one.
 
 use super::super::settings::DefaultValue;
+use super::super::trainer::reentrant;
 use super::range::{NEWEST, Version};
 
 /// A default that holds from a version on, or until one.
@@ -56,6 +57,14 @@ pub const TRAINER: &[VersionedDefault] = &[
         ("attn_implementation", DefaultValue::Text("eager")),
         "transformers under PyTorch before 2.1.1",
     ),
+    // `modeling_utils.py`, `gradient_checkpointing_enable`.
+    row(
+        "transformers",
+        reentrant::OTHERWISE_SINCE,
+        NEWEST,
+        (reentrant::NAME, DefaultValue::Flag(false)),
+        "transformers 5.0",
+    ),
     // `training_args.py`, `_process_fsdp_args`: `fsdp_config.get("version", 1)` up to 5.9, 2 since 5.10.
     row("transformers", (5, 10), NEWEST, ("fsdp_config.version", DefaultValue::Text("2")), "transformers 5.10"),
 ];
@@ -75,6 +84,16 @@ pub const TRL: &[VersionedDefault] = &[
         "TRL before 0.22, by its transformers",
     ),
     row("transformers", OLDEST, (4, 51), ("bf16", DefaultValue::Flag(false)), "TRL before 0.19, by its transformers"),
+    // `trainer/*_config.py`, `__post_init__`: the kind that isn't reentrant since 0.27, transformers' own before; TRL 0.27
+    // asks for transformers 4.56.2.
+    row("trl", OLDEST, (0, 27), (reentrant::NAME, DefaultValue::Flag(true)), "transformers under TRL before 0.27"),
+    row(
+        "transformers",
+        OLDEST,
+        (4, 56),
+        (reentrant::NAME, DefaultValue::Flag(true)),
+        "transformers under TRL before 0.27",
+    ),
     // `trainer/model_config.py`, `ModelConfig.dtype`: None before 0.27, float32 since.
     row("trl", (0, 27), NEWEST, ("dtype", DefaultValue::Text("float32")), "TRL since 0.27"),
 ];
