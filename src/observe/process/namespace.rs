@@ -7,12 +7,14 @@ use std::path::Path;
 
 use crate::reading::Moment;
 
-/// A walk reads a file of every process: never sooner after the last, in milliseconds.
+/// A walk looks at every process: never sooner after the last, in milliseconds.
 const SOONEST: u64 = 2_000;
 /// Who was not found is looked for again after this long, then after twice as long, in
 /// milliseconds: the numbers of a process never change, only what of it may be read.
 const AGAIN: u64 = 10_000;
 const LATEST: u64 = 600_000;
+/// A status is of 1 or 2 KiB; one with thousands of groups is longer.
+const LONGEST: u64 = 1 << 20;
 
 /// The pids here of processes that are known by those of another namespace.
 ///
@@ -25,6 +27,8 @@ pub struct NamespacePids {
     asked: HashSet<u32>,
     walked: Option<Moment>,
     wait: u64,
+    /// Whose numbers have been read: they are for life, and a busy machine has thousands of processes.
+    read: HashMap<u32, Vec<u32>>,
 }
 
 impl NamespacePids {
@@ -32,7 +36,7 @@ impl NamespacePids {
     /// answers for all.
     pub fn here(&mut self, root: &Path, pid: u32, now: Moment) -> Option<u32> {
         if self.is_due(!self.asked.contains(&pid), now) {
-            self.found = numbers(root);
+            self.walk(root);
             self.walked = Some(now);
         }
         // Who is asked for within the same look was answered by that look's walk.
@@ -51,6 +55,10 @@ impl NamespacePids {
         let passed = now.0.saturating_sub(walked.0);
         if is_new {
             self.wait = AGAIN;
+            if passed >= SOONEST {
+                // A pid that was given anew since belongs to somebody else.
+                self.read.clear();
+            }
             return passed >= SOONEST;
         }
         let due = passed >= self.wait;
@@ -60,29 +68,37 @@ impl NamespacePids {
         due
     }
 
+    /// Notes every number that exactly one process under `root` has in some other namespace, with the pid of that process.
+    fn walk(&mut self, root: &Path) {
+        let mut before = std::mem::take(&mut self.read);
+        let mut holders: HashMap<u32, Option<u32>> = HashMap::new();
+        let mut status = Vec::new();
+        for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+            let Some(here) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let known = before.remove(&here);
+            let Some(pids) = known.or_else(|| numbers_of(&entry.path(), &mut status)) else { continue };
+            if pids.len() > 1 {
+                for pid in HashSet::<u32>::from_iter(pids.iter().copied()) {
+                    holders.entry(pid).and_modify(|holder| *holder = None).or_insert(Some(here));
+                }
+            }
+            self.read.insert(here, pids);
+        }
+        self.found = holders.into_iter().filter_map(|(pid, holder)| Some((pid, holder?))).collect();
+    }
+
     /// Drops what belongs to processes that nobody asks for any more.
     pub fn forget(&mut self, pids: &[u32]) {
         self.asked.retain(|pid| pids.contains(pid));
     }
 }
 
-/// Every number that exactly one process under `root` has in some other namespace, with the pid
-/// of that process.
-fn numbers(root: &Path) -> HashMap<u32, u32> {
-    let mut holders: HashMap<u32, Option<u32>> = HashMap::new();
-    let mut status = String::new();
-    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-        let Some(here) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        status.clear();
-        let read = File::open(entry.path().join("status")).and_then(|mut file| file.read_to_string(&mut status));
-        let pids = read.ok().and_then(|_| numbers_in(&status)).unwrap_or_default();
-        if pids.len() > 1 {
-            for pid in HashSet::<u32>::from_iter(pids) {
-                holders.entry(pid).and_modify(|holder| *holder = None).or_insert(Some(here));
-            }
-        }
-    }
-    holders.into_iter().filter_map(|(pid, holder)| Some((pid, holder?))).collect()
+/// The numbers of the process of that folder of `/proc`; none where they may not be read. `status` is room for its file,
+/// whose size nobody asks for: it has none.
+fn numbers_of(process: &Path, status: &mut Vec<u8>) -> Option<Vec<u32>> {
+    status.clear();
+    File::open(process.join("status")).ok()?.take(LONGEST).read_to_end(status).ok()?;
+    numbers_in(&String::from_utf8_lossy(status))
 }
 
 /// The numbers of a process in each namespace, from its `status` (proc_pid_status(5)): one line of fifty, of as many
@@ -117,6 +133,20 @@ mod tests {
         assert_eq!(here(1008), None);
         assert_eq!(here(41), None);
         assert_eq!(here(9), None);
+    }
+
+    #[test]
+    fn a_walk_in_vain_reads_nobody_a_second_time() {
+        let root = proc_with(&[(42, "42\t1007")]);
+        let mut elsewhere = NamespacePids::default();
+        assert_eq!(elsewhere.here(root.path(), 9, Moment(0)), None);
+        fs::remove_file(root.path().join("42/status")).unwrap();
+        assert_eq!(elsewhere.here(root.path(), 9, Moment(10_000)), None);
+        assert_eq!(elsewhere.walked, Some(Moment(10_000)));
+        assert_eq!(elsewhere.here(root.path(), 1007, Moment(10_000)), Some(42));
+        // Who is new is worth reading everybody again.
+        assert_eq!(elsewhere.here(root.path(), 1008, Moment(12_000)), None);
+        assert_eq!(elsewhere.here(root.path(), 1007, Moment(12_000)), None);
     }
 
     #[test]
