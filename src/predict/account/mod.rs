@@ -121,6 +121,13 @@ pub(in crate::predict) fn figures(job: &Job, run: &StageRun) -> (Bytes, Bytes) {
 
 /// What the stage holds in every phase.
 fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
+    weights(job, run, terms);
+    states(job, run, terms);
+    buffers(job, run, terms);
+}
+
+/// Weights: the model's, and of what lies beside it.
+fn weights(job: &Job, run: &StageRun, terms: &mut Terms) {
     let held = &run.resident;
     let types = state_formulas::source(job);
     terms.add(
@@ -164,13 +171,18 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         "Transformer Engine, pytorch/module/base.py, quantize_weight (cached by is_first_microbatch)",
         Layer::Allocated,
     );
+}
+
+/// What the optimizer keeps, and a cache.
+fn states(job: &Job, run: &StageRun, terms: &mut Terms) {
+    let held = &run.resident;
     let all = [Sharding::Zero1, Sharding::Zero2, Sharding::Zero3];
     terms.add(
         "master weights",
         Component::OptimizerStates,
         held.masters,
         state_formulas::masters(job, held).then(state_formulas::shared(job, &all)),
-        types,
+        state_formulas::source(job),
         Layer::Allocated,
     );
     terms.add(
@@ -198,6 +210,11 @@ fn resident(job: &Job, run: &StageRun, terms: &mut Terms) {
         "Transformer Engine, pytorch/module/base.py, get_dummy_wgrad",
         Layer::Allocated,
     );
+}
+
+/// Room of libraries, of collectives, and for what comes in and goes out.
+fn buffers(job: &Job, run: &StageRun, terms: &mut Terms) {
+    let held = &run.resident;
     terms.add(
         "global memory buffer",
         Component::CommunicationBuffers,

@@ -67,7 +67,45 @@ impl Degrees {
 /// Fills the degrees and checks that they multiply to the number of GPUs.
 pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Option<Degrees> {
     let part = &plan.distribution;
-    let cluster = &plan.cluster;
+    let num_gpus = gpus(plan, notes)?;
+    let [data, tensor, pipeline, context] = factors(plan, num_gpus, notes)?;
+    let asked = sharding(plan, profile, notes);
+    let engine = engine(plan, profile, (asked, data.saturating_mul(context), context), notes);
+    // Its second stage shares weights out as the third does, and leaves them gathered after their forward pass
+    // (torch/distributed/fsdp/api.py, `ShardingStrategy.SHARD_GRAD_OP`; _fully_shard/_fully_shard.py,
+    // `reshard_after_forward`).
+    let stays_gathered = asked == Sharding::Zero2 && engine.is_fsdp();
+    let sharding = if stays_gathered { Sharding::Zero3 } else { asked };
+    let (expert, expert_tensor) = experts(plan, tensor, data.saturating_mul(context).saturating_mul(tensor), notes)?;
+    let ranks = data.saturating_mul(context);
+    let (instances, shard_ranks) = shards(plan, ranks, notes)?;
+    let of_experts = ranks.saturating_mul(tensor) / expert.saturating_mul(expert_tensor).max(1);
+    Some(Degrees {
+        num_gpus,
+        data,
+        tensor,
+        pipeline,
+        context,
+        exchange: part.cp_comm.unwrap_or(CpComm::P2p),
+        expert,
+        gathers_tokens: part.moe_dispatcher == Some(MoeDispatcher::Allgather),
+        expert_tensor,
+        sequence_parallel: part.sequence_parallel.unwrap_or(false) && tensor > 1,
+        sharding,
+        engine,
+        engine_is_given: part.engine.is_some(),
+        stays_gathered,
+        syncs_each: part.sync_each_micro_batch,
+        shard_ranks,
+        expert_shard_ranks: (of_experts / instances).max(1),
+        schedule: schedule(plan, pipeline, notes),
+        virtual_pipeline: part.virtual_pipeline.unwrap_or(1).max(1),
+    })
+}
+
+/// All GPUs, where they lie on the nodes as the plan says.
+fn gpus(plan: &Plan, notes: &mut Notes) -> Option<u64> {
+    let (part, cluster) = (&plan.distribution, &plan.cluster);
     let given = [part.data_parallel, part.tensor_parallel, part.pipeline_parallel, part.context_parallel];
     let of_degrees = given.iter().fold(1, |product: u64, degree| product.saturating_mul(degree.unwrap_or(1)));
     let num_gpus = plan.gpus().unwrap_or_else(|| {
@@ -83,6 +121,12 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Opti
             return None;
         }
     }
+    Some(num_gpus)
+}
+
+/// Data, tensor, pipeline and context parallel degree, whose product is the number of GPUs.
+fn factors(plan: &Plan, num_gpus: u64, notes: &mut Notes) -> Option<[u64; 4]> {
+    let part = &plan.distribution;
     let strategy = part.strategy;
     let whole =
         |wanted: Strategy, given: Option<u64>| given.unwrap_or(if strategy == Some(wanted) { num_gpus } else { 1 });
@@ -109,16 +153,12 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Opti
         notes.fault("distribution", product_rule(data));
         return None;
     }
-    let asked = sharding(plan, profile, notes);
-    let engine = engine(plan, profile, (asked, data.saturating_mul(context), context), notes);
-    // Its second stage shares weights out as the third does, and leaves them gathered after their forward pass
-    // (torch/distributed/fsdp/api.py, `ShardingStrategy.SHARD_GRAD_OP`; _fully_shard/_fully_shard.py,
-    // `reshard_after_forward`).
-    let stays_gathered = asked == Sharding::Zero2 && engine.is_fsdp();
-    let sharding = if stays_gathered { Sharding::Zero3 } else { asked };
-    let (expert, expert_tensor) = experts(plan, tensor, data.saturating_mul(context).saturating_mul(tensor), notes)?;
-    let ranks = data.saturating_mul(context);
-    // Several optimizer instances (Megatron) each hold all states, shared out among their own ranks.
+    Some([data, tensor, pipeline, context])
+}
+
+/// Optimizer instances (Megatron), which each hold all states, and the ranks among which one copy is shared out.
+fn shards(plan: &Plan, ranks: u64, notes: &mut Notes) -> Option<(u64, u64)> {
+    let part = &plan.distribution;
     let instances = part.optimizer_instances.unwrap_or(1).max(1);
     let shard_ranks = part.shard_group.unwrap_or((ranks / instances).max(1));
     if shard_ranks == 0 || ranks % shard_ranks != 0 {
@@ -128,28 +168,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Opti
         );
         return None;
     }
-    let of_experts = ranks.saturating_mul(tensor) / expert.saturating_mul(expert_tensor).max(1);
-    Some(Degrees {
-        num_gpus,
-        data,
-        tensor,
-        pipeline,
-        context,
-        exchange: part.cp_comm.unwrap_or(CpComm::P2p),
-        expert,
-        gathers_tokens: part.moe_dispatcher == Some(MoeDispatcher::Allgather),
-        expert_tensor,
-        sequence_parallel: part.sequence_parallel.unwrap_or(false) && tensor > 1,
-        sharding,
-        engine,
-        engine_is_given: part.engine.is_some(),
-        stays_gathered,
-        syncs_each: part.sync_each_micro_batch,
-        shard_ranks,
-        expert_shard_ranks: (of_experts / instances).max(1),
-        schedule: schedule(plan, pipeline, notes),
-        virtual_pipeline: part.virtual_pipeline.unwrap_or(1).max(1),
-    })
+    Some((instances, shard_ranks))
 }
 
 /// What is wrong with so many GPUs on so many nodes: none are left over, and no node stands idle. The last one may be

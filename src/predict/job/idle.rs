@@ -28,6 +28,18 @@ fn beside_the_model(model: &ModelPart) -> Vec<String> {
     given.map(|key| format!("{key}: has no effect beside {first}, which the plan gives")).collect()
 }
 
+/// Whether a plan has a key in vain, or has what a line says; the key, or the line.
+type Idle = (bool, &'static str);
+
+/// A plan beside what it came to.
+struct Asked<'a> {
+    plan: &'a Plan,
+    profile: &'a Profile,
+    degrees: &'a Degrees,
+    architecture: &'a Architecture,
+    inference: bool,
+}
+
 /// Names every key of the plan that is given and changes nothing.
 pub(super) fn note(
     plan: &Plan,
@@ -35,154 +47,193 @@ pub(super) fn note(
     architecture: &Architecture,
     notes: &mut Notes,
 ) {
-    let image = architecture.image().is_some();
-    let sees = architecture.sight().is_some();
-    let both = matches!(architecture.input(), Input::Pair(..));
-    let text = both || matches!(architecture.shape, ModelShape::Unet(_));
-    let layers = matches!(architecture.shape, ModelShape::Layers(_));
-    let plain = layers || matches!(architecture.shape, ModelShape::ResidualNet(_));
-    let (t, d, m) = (&plan.training, &plan.distribution, &plan.model);
-    let reads = |key: &str| profile.support.own_keys.is.contains(&key);
-    let inference = t.mode == Some(Mode::Inference);
-    let latent = matches!(&architecture.shape, ModelShape::Decoder(decoder) if decoder.mla.is_some());
-    let engine = profile.modules.transformer_engine.is;
-    let defers = reads("training.defer_embedding_wgrad");
-    let in_fp8 = t.precision == Some(Precision::Fp8Mixed) && !inference;
-    let shards_in_fp8 = in_fp8 && profile.modules.fp8_shards.is;
-    let masters = [Precision::Bf16Fp32Master, Precision::Fp16Fp32Master, Precision::Fp8Mixed];
-    let has_masters = has_typed_masters(degrees.engine, t.optimizer)
-        && !inference
-        && t.precision.is_none_or(|precision| masters.contains(&precision));
-    let stacked = matches!(
-        architecture.shape,
-        ModelShape::Decoder(_) | ModelShape::Encoder(_) | ModelShape::EncoderDecoder(_) | ModelShape::Traced(_)
-    );
-    if !stacked && t.frozen.as_ref().is_some_and(|parts| !parts.is_empty()) {
-        let kind = architecture.kind();
-        notes.fault(keys::training::frozen, format!("is for decoders and encoders only, not for a {kind}"));
-    }
-    let other = t.cpu_offload.is_some_and(|offload| offload != CpuOffload::Activations);
-    let given = [
-        (m.encoder_sequence_length.is_some() && !text, "model.encoder_sequence_length"),
-        (m.decoder_sequence_length.is_some() && !both, "model.decoder_sequence_length"),
-        (
-            m.architecture.as_ref().is_some_and(|a| a.mtp_layers.is_some()) && !profile.modules.prediction.is,
-            "model.architecture.mtp_layers",
-        ),
-        (m.input_gradient.is_some() && !layers, "model.input_gradient"),
-        (
-            m.image_size.is_some() && !image && !sees && !matches!(architecture.shape, ModelShape::Traced(_)),
-            "model.image_size",
-        ),
-        (m.images.is_some() && !sees, "model.images"),
-        (!sees && t.lora.as_ref().is_some_and(|lora| lora.vision_tower == Some(true)), "training.lora.vision_tower"),
-        (m.sequence_length.is_some() && image, "model.sequence_length"),
-        (m.transformer_impl.is_some() && !reads("model.transformer_impl"), "model.transformer_impl"),
-        (t.use_cache.is_some() && !inference, "training.use_cache"),
-        (t.kv_cache_dtype.is_some() && !inference, "training.kv_cache_dtype"),
-        (
-            t.cache_latents == Some(true) && !(inference && latent && t.use_cache != Some(false)),
-            "training.cache_latents",
-        ),
-        (
-            t.use_reentrant == Some(true) && (!recomputes_blocks(t) || profile.modules.reruns_all.is),
-            "training.use_reentrant",
-        ),
-        (t.keep_outputs == Some(true) && (!profile.loss.returns_outputs.is || inference), "training.keep_outputs"),
-        (d.reduce_dtype.is_some() && degrees.sharding != Sharding::Zero3, "distribution.reduce_dtype"),
-        (t.master_dtype.is_some() && !has_masters, "training.master_dtype"),
-        (t.fp8_recipe.is_some() && t.precision != Some(Precision::Fp8Mixed), "training.fp8_recipe"),
-        (t.fp8_param_gather == Some(true) && !shards_in_fp8, "training.fp8_param_gather"),
-        (t.defer_embedding_wgrad == Some(true) && !defers, "training.defer_embedding_wgrad"),
-        (t.offload_modules.is_some() && !reads("training.offload_modules"), "training.offload_modules"),
-        (t.offload_layers.is_some() && !reads("training.offload_layers"), "training.offload_layers"),
-        (t.offload_modules.is_some() && other, "training.offload_modules (beside another cpu_offload)"),
-        (t.offload_layers.is_some() && other, "training.offload_layers (beside another cpu_offload)"),
-        (t.moe_grouped_gemm.is_some() && !reads("training.moe_grouped_gemm"), "training.moe_grouped_gemm"),
-        (
-            t.reference_model == Some(true) && t.lora.is_some() && !inference,
-            "training.reference_model (adapters: the base is the reference)",
-        ),
-        (t.reference_model == Some(true) && inference, "training.reference_model (inference)"),
-        (
-            t.distributed_optimizer.is_some() && !reads("training.distributed_optimizer"),
-            "training.distributed_optimizer",
-        ),
-        (
-            t.generation_beside.is_some() && t.generation_memory.is_none(),
-            "training.generation_beside (needs training.generation_memory)",
-        ),
-        (inference && t.frozen_models_billions.is_some(), "training.frozen_models_billions (inference)"),
-        (inference && t.critic_model == Some(true), "training.critic_model (inference)"),
-        (inference && t.generation_memory.is_some(), "training.generation_memory (inference)"),
-        (inference && t.optimizer.is_some(), "training.optimizer (inference)"),
-        (inference && t.loss.is_some(), "training.loss (inference)"),
-        (inference && t.activation_checkpointing.is_some(), "training.activation_checkpointing (inference)"),
-        (
-            d.sync_each_micro_batch.is_some() && !(degrees.engine.is_fsdp() && degrees.sharding == Sharding::Zero3),
-            "distribution.sync_each_micro_batch",
-        ),
-        (d.cp_comm.is_some() && !reads("distribution.cp_comm"), "distribution.cp_comm"),
-    ];
-    for (_, key) in given.iter().filter(|(is, _)| *is) {
+    let inference = plan.training.mode == Some(Mode::Inference);
+    let asked = Asked { plan, profile, degrees, architecture, inference };
+    asked.refuse(notes);
+    let given = asked.of_model().into_iter().chain(asked.of_training()).chain(asked.of_layout());
+    for (_, key) in given.chain(asked.of_companions()).filter(|(is, _)| *is) {
         notes.assumptions.push(format!("{key}: given, has no effect on the prediction yet"));
     }
-    for line in beside_the_model(m) {
-        notes.assumptions.push(line);
-    }
-    let recomputes = t.activation_checkpointing.as_ref().is_some_and(|kind| *kind != Checkpointing::None);
-    let answers = inference && matches!(architecture.shape, ModelShape::EncoderDecoder(_));
-    let left_out = [
-        (answers && t.use_cache != Some(false), keys::training::use_cache),
-        (plain && recomputes && !inference, keys::training::activation_checkpointing),
-        (t.moe_capacity_factor.is_some_and(|room| room < 1.0), keys::training::moe_capacity_factor),
-    ];
-    for (_, key) in left_out.iter().filter(|(is, _)| *is) {
+    notes.assumptions.extend(beside_the_model(&plan.model));
+    for (_, key) in asked.left_out().iter().filter(|(is, _)| *is) {
         notes.assumptions.push(format!("{key}: {NOT_MODELLED}"));
     }
-    if t.moe_capacity_factor.is_some_and(|room| room >= 1.0) {
-        notes.assume(
-            keys::training::moe_capacity_factor,
-            "tokens are taken to be spread evenly: none is dropped, no room padded",
-        );
-    }
-    if m.image_size.is_some() && !image && matches!(architecture.shape, ModelShape::Traced(_)) {
-        notes.fault(
-            keys::model::image_size,
-            "the trace is sized by model.sequence_length, its tokens (a latent diffusion transformer's: pixels a side / 16, \
-             squared)",
-        );
-    }
-    for (_, line) in nothing_to_count(t).iter().filter(|(given, _)| *given) {
-        notes.assumptions.push((*line).to_owned());
-    }
-    if t.reference_model == Some(true) && !inference && t.lora.is_none() {
-        let line =
-            "training.reference_model: its forward pass is in the step's time and not among the roofline's operators";
+    let said = asked.partly_counted().into_iter().chain(nothing_to_count(&plan.training));
+    let companions = companions_left_out(&plan.training).into_iter().filter(|_| !inference);
+    for (_, line) in said.chain(companions).chain(asked.of_speed()).filter(|(is, _)| *is) {
         notes.assumptions.push(line.to_owned());
-    }
-    let companions = companions_left_out(t);
-    for (_, line) in companions.iter().filter(|(given, _)| *given && !inference) {
-        notes.assumptions.push((*line).to_owned());
-    }
-    if t.cuda_graph.is_some() {
-        notes
-            .assumptions
-            .push("training.cuda_graph: changes the speed only; its pools are left out of memory".to_owned());
     }
     overlaps(plan, degrees, notes);
-    if t.deterministic == Some(true) {
-        let line = "training.deterministic: of slower kernels only flash-attn's backward pass is counted";
-        notes.assumptions.push(line.to_owned());
+}
+
+impl Asked<'_> {
+    /// Whether the framework reads a key that not all have.
+    fn reads(&self, key: &str) -> bool {
+        self.profile.support.own_keys.is.contains(&key)
     }
-    if t.precision == Some(Precision::Fp8Mixed) && !inference && !engine {
-        let line = "training.precision: fp8-mixed saves what 16 bit does, as torchao's linear layers do";
-        notes.assumptions.push(line.to_owned());
+
+    fn is_traced(&self) -> bool {
+        matches!(self.architecture.shape, ModelShape::Traced(_))
     }
-    if defers && t.defer_embedding_wgrad == Some(true) {
-        let line =
-            "training.defer_embedding_wgrad: two micro-batches are deferred, as in Megatron's own configurations";
-        notes.assumptions.push(line.to_owned());
+
+    fn sees(&self) -> bool {
+        self.architecture.sight().is_some()
+    }
+
+    fn in_fp8(&self) -> bool {
+        self.plan.training.precision == Some(Precision::Fp8Mixed) && !self.inference
+    }
+
+    /// Keys that the kind of model has no meaning for.
+    fn refuse(&self, notes: &mut Notes) {
+        let stacked = matches!(
+            self.architecture.shape,
+            ModelShape::Decoder(_) | ModelShape::Encoder(_) | ModelShape::EncoderDecoder(_)
+        );
+        let frozen = self.plan.training.frozen.as_ref().is_some_and(|parts| !parts.is_empty());
+        if !stacked && !self.is_traced() && frozen {
+            let kind = self.architecture.kind();
+            notes.fault(keys::training::frozen, format!("is for decoders and encoders only, not for a {kind}"));
+        }
+        if self.plan.model.image_size.is_some() && self.architecture.image().is_none() && self.is_traced() {
+            notes.fault(
+                keys::model::image_size,
+                "the trace is sized by model.sequence_length, its tokens (a latent diffusion transformer's: pixels a side / \
+                 16, squared)",
+            );
+        }
+    }
+
+    fn of_model(&self) -> [Idle; 8] {
+        let m = &self.plan.model;
+        let image = self.architecture.image().is_some();
+        let both = matches!(self.architecture.input(), Input::Pair(..));
+        let text = both || matches!(self.architecture.shape, ModelShape::Unet(_));
+        let layers = matches!(self.architecture.shape, ModelShape::Layers(_));
+        let predicts_more = m.architecture.as_ref().is_some_and(|given| given.mtp_layers.is_some());
+        let sized = image || self.sees() || self.is_traced();
+        [
+            (m.encoder_sequence_length.is_some() && !text, "model.encoder_sequence_length"),
+            (m.decoder_sequence_length.is_some() && !both, "model.decoder_sequence_length"),
+            (predicts_more && !self.profile.modules.prediction.is, "model.architecture.mtp_layers"),
+            (m.input_gradient.is_some() && !layers, "model.input_gradient"),
+            (m.image_size.is_some() && !sized, "model.image_size"),
+            (m.images.is_some() && !self.sees(), "model.images"),
+            (m.sequence_length.is_some() && image, "model.sequence_length"),
+            (m.transformer_impl.is_some() && !self.reads("model.transformer_impl"), "model.transformer_impl"),
+        ]
+    }
+
+    fn of_training(&self) -> [Idle; 20] {
+        let (t, inference) = (&self.plan.training, self.inference);
+        let latent = matches!(&self.architecture.shape, ModelShape::Decoder(decoder) if decoder.mla.is_some());
+        let caches = inference && latent && t.use_cache != Some(false);
+        let runs_again = recomputes_blocks(t) && !self.profile.modules.reruns_all.is;
+        let keeps = self.profile.loss.returns_outputs.is && !inference;
+        let masters = [Precision::Bf16Fp32Master, Precision::Fp16Fp32Master, Precision::Fp8Mixed];
+        let has_masters = has_typed_masters(self.degrees.engine, t.optimizer)
+            && !inference
+            && t.precision.is_none_or(|precision| masters.contains(&precision));
+        let tower = t.lora.as_ref().is_some_and(|lora| lora.vision_tower == Some(true));
+        let shards_in_fp8 = self.in_fp8() && self.profile.modules.fp8_shards.is;
+        let other = t.cpu_offload.is_some_and(|offload| offload != CpuOffload::Activations);
+        let unread = |given: bool, key: &'static str| (given && !self.reads(key), key);
+        [
+            (tower && !self.sees(), "training.lora.vision_tower"),
+            (t.use_cache.is_some() && !inference, "training.use_cache"),
+            (t.kv_cache_dtype.is_some() && !inference, "training.kv_cache_dtype"),
+            (t.cache_latents == Some(true) && !caches, "training.cache_latents"),
+            (t.use_reentrant == Some(true) && !runs_again, "training.use_reentrant"),
+            (t.keep_outputs == Some(true) && !keeps, "training.keep_outputs"),
+            (t.master_dtype.is_some() && !has_masters, "training.master_dtype"),
+            (t.fp8_recipe.is_some() && t.precision != Some(Precision::Fp8Mixed), "training.fp8_recipe"),
+            (t.fp8_param_gather == Some(true) && !shards_in_fp8, "training.fp8_param_gather"),
+            unread(t.defer_embedding_wgrad == Some(true), "training.defer_embedding_wgrad"),
+            unread(t.offload_modules.is_some(), "training.offload_modules"),
+            unread(t.offload_layers.is_some(), "training.offload_layers"),
+            (t.offload_modules.is_some() && other, "training.offload_modules (beside another cpu_offload)"),
+            (t.offload_layers.is_some() && other, "training.offload_layers (beside another cpu_offload)"),
+            unread(t.moe_grouped_gemm.is_some(), "training.moe_grouped_gemm"),
+            unread(t.distributed_optimizer.is_some(), "training.distributed_optimizer"),
+            (inference && t.optimizer.is_some(), "training.optimizer (inference)"),
+            (inference && t.loss.is_some(), "training.loss (inference)"),
+            (inference && t.activation_checkpointing.is_some(), "training.activation_checkpointing (inference)"),
+            (inference && t.reference_model == Some(true), "training.reference_model (inference)"),
+        ]
+    }
+
+    fn of_layout(&self) -> [Idle; 3] {
+        let d = &self.plan.distribution;
+        let shards = self.degrees.sharding == Sharding::Zero3;
+        let each = shards && self.degrees.engine.is_fsdp();
+        [
+            (d.reduce_dtype.is_some() && !shards, "distribution.reduce_dtype"),
+            (d.sync_each_micro_batch.is_some() && !each, "distribution.sync_each_micro_batch"),
+            (d.cp_comm.is_some() && !self.reads("distribution.cp_comm"), "distribution.cp_comm"),
+        ]
+    }
+
+    /// Of other models and engines on the same GPUs.
+    fn of_companions(&self) -> [Idle; 5] {
+        let (t, inference) = (&self.plan.training, self.inference);
+        [
+            (
+                t.reference_model == Some(true) && t.lora.is_some() && !inference,
+                "training.reference_model (adapters: the base is the reference)",
+            ),
+            (
+                t.generation_beside.is_some() && t.generation_memory.is_none(),
+                "training.generation_beside (needs training.generation_memory)",
+            ),
+            (inference && t.frozen_models_billions.is_some(), "training.frozen_models_billions (inference)"),
+            (inference && t.critic_model == Some(true), "training.critic_model (inference)"),
+            (inference && t.generation_memory.is_some(), "training.generation_memory (inference)"),
+        ]
+    }
+
+    fn left_out(&self) -> [Idle; 3] {
+        let (t, shape) = (&self.plan.training, &self.architecture.shape);
+        let plain = matches!(shape, ModelShape::Layers(_) | ModelShape::ResidualNet(_));
+        let recomputes = t.activation_checkpointing.as_ref().is_some_and(|kind| *kind != Checkpointing::None);
+        let answers = self.inference && matches!(shape, ModelShape::EncoderDecoder(_));
+        [
+            (answers && t.use_cache != Some(false), keys::training::use_cache),
+            (plain && recomputes && !self.inference, keys::training::activation_checkpointing),
+            (t.moe_capacity_factor.is_some_and(|room| room < 1.0), keys::training::moe_capacity_factor),
+        ]
+    }
+
+    fn partly_counted(&self) -> [Idle; 2] {
+        let t = &self.plan.training;
+        [
+            (
+                t.moe_capacity_factor.is_some_and(|room| room >= 1.0),
+                "training.moe_capacity_factor: tokens are taken to be spread evenly: none is dropped, no room padded",
+            ),
+            (
+                t.reference_model == Some(true) && !self.inference && t.lora.is_none(),
+                "training.reference_model: its forward pass is in the step's time and not among the roofline's operators",
+            ),
+        ]
+    }
+
+    fn of_speed(&self) -> [Idle; 4] {
+        let t = &self.plan.training;
+        [
+            (t.cuda_graph.is_some(), "training.cuda_graph: changes the speed only; its pools are left out of memory"),
+            (
+                t.deterministic == Some(true),
+                "training.deterministic: of slower kernels only flash-attn's backward pass is counted",
+            ),
+            (
+                self.in_fp8() && !self.profile.modules.transformer_engine.is,
+                "training.precision: fp8-mixed saves what 16 bit does, as torchao's linear layers do",
+            ),
+            (
+                self.reads("training.defer_embedding_wgrad") && t.defer_embedding_wgrad == Some(true),
+                "training.defer_embedding_wgrad: two micro-batches are deferred, as in Megatron's own configurations",
+            ),
+        ]
     }
 }
 
@@ -207,7 +258,7 @@ fn overlaps(plan: &Plan, degrees: &Degrees, notes: &mut Notes) {
 }
 
 /// What is not counted of other models and engines on the same GPUs.
-fn companions_left_out(t: &TrainingPart) -> [(bool, &'static str); 3] {
+fn companions_left_out(t: &TrainingPart) -> [Idle; 3] {
     [
         (
             t.frozen_models_billions.is_some(),
@@ -225,7 +276,7 @@ fn companions_left_out(t: &TrainingPart) -> [(bool, &'static str); 3] {
 }
 
 /// Settings that change what runs but not which bytes there are, with the reason.
-fn nothing_to_count(t: &TrainingPart) -> [(bool, &'static str); 2] {
+fn nothing_to_count(t: &TrainingPart) -> [Idle; 2] {
     [
         (
             t.gradient_clipping == Some(true),

@@ -15,19 +15,7 @@ pub(super) fn check(
     notes: &mut Notes,
 ) {
     positions(architecture, batch, notes);
-    // models/albert/modeling_albert.py sets no `supports_gradient_checkpointing`: modeling_utils.py raises.
-    let recomputes = training.mode == Mode::Train && training.checkpointing != Checkpointing::None;
-    if architecture.family == Family::Albert && profile.modules.family_classes.is && recomputes {
-        notes.fault(keys::training::activation_checkpointing, "transformers' ALBERT has none; must be none");
-    }
-    // ModernBERT's own way with flash-attn takes the padding out of its batch (models/modernbert/modeling_modernbert.py,
-    // `_unpad_modernbert_input`).
-    if architecture.family == Family::ModernBert
-        && profile.modules.family_classes.is
-        && training.attention == Attention::Flash
-    {
-        notes.fault(keys::training::attention, "ModernBERT without padding is not predicted; must be sdpa or eager");
-    }
+    families(profile, architecture, training, notes);
     let shares = degrees.engine.is_fsdp() && degrees.sharding == Sharding::Zero3 && batch.accumulation > 1;
     if shares
         && degrees.syncs_each.is_none()
@@ -49,21 +37,8 @@ pub(super) fn check(
         );
     }
     engines(degrees, training, notes);
-    let routes = architecture.block().is_some_and(|block| block.moe.is_some());
     if training.mode == Mode::Train {
-        // megatron-core 0.16, core/transformer/moe/moe_layer.py, `MoELayer.forward`
-        let own = profile.modules.experts.is == Experts::Weighted;
-        if routes && own && degrees.tensor > 1 && !degrees.sequence_parallel {
-            notes.assume(
-                keys::distribution::sequence_parallel,
-                "false, which Megatron refuses: it trains experts under tensor parallelism with sequence parallelism alone",
-            );
-        }
-        let keeps = !profile.support.offload.is.allows(CpuOffload::Parameters, 1, false);
-        if training.cpu_offload == CpuOffload::Parameters && keeps {
-            let words = "parameters, for which the framework has no switch: it keeps its weights on the GPU";
-            notes.assume(keys::training::cpu_offload, words);
-        }
+        switches(profile, architecture, (degrees, training), notes);
     }
     // torchtune, recipes/full_finetune_single_device.py: "Gradient accumulation is not supported with optimizer in bwd."
     if training.mode == Mode::Train && training.optimizer_in_backward && batch.accumulation > 1 {
@@ -73,6 +48,46 @@ pub(super) fn check(
     }
     if degrees.schedule == Schedule::Interleaved && degrees.virtual_pipeline > 1 {
         rounds(profile.pipeline.interleaved.is, degrees.pipeline, batch.accumulation, notes);
+    }
+}
+
+/// What single families have not, or not so.
+fn families(profile: &Profile, architecture: &Architecture, training: &Training, notes: &mut Notes) {
+    // models/albert/modeling_albert.py sets no `supports_gradient_checkpointing`: modeling_utils.py raises.
+    let recomputes = training.mode == Mode::Train && training.checkpointing != Checkpointing::None;
+    if architecture.family == Family::Albert && profile.modules.family_classes.is && recomputes {
+        notes.fault(keys::training::activation_checkpointing, "transformers' ALBERT has none; must be none");
+    }
+    // ModernBERT's own way with flash-attn takes the padding out of its batch (models/modernbert/modeling_modernbert.py,
+    // `_unpad_modernbert_input`).
+    if architecture.family == Family::ModernBert
+        && profile.modules.family_classes.is
+        && training.attention == Attention::Flash
+    {
+        notes.fault(keys::training::attention, "ModernBERT without padding is not predicted; must be sdpa or eager");
+    }
+}
+
+/// Says what the framework has no switch for, or refuses beside another.
+fn switches(
+    profile: &Profile,
+    architecture: &Architecture,
+    (degrees, training): (&Degrees, &Training),
+    notes: &mut Notes,
+) {
+    let routes = architecture.block().is_some_and(|block| block.moe.is_some());
+    // megatron-core 0.16, core/transformer/moe/moe_layer.py, `MoELayer.forward`
+    let own = profile.modules.experts.is == Experts::Weighted;
+    if routes && own && degrees.tensor > 1 && !degrees.sequence_parallel {
+        notes.assume(
+            keys::distribution::sequence_parallel,
+            "false, which Megatron refuses: it trains experts under tensor parallelism with sequence parallelism alone",
+        );
+    }
+    let keeps = !profile.support.offload.is.allows(CpuOffload::Parameters, 1, false);
+    if training.cpu_offload == CpuOffload::Parameters && keeps {
+        let words = "parameters, for which the framework has no switch: it keeps its weights on the GPU";
+        notes.assume(keys::training::cpu_offload, words);
     }
 }
 

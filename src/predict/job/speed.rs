@@ -125,6 +125,61 @@ impl Job {
     }
 }
 
+/// How tokens go to their experts.
+struct SentTokens {
+    /// Beside another micro-batch.
+    beside: bool,
+    /// Once to each node.
+    once: bool,
+}
+
+impl SentTokens {
+    fn of(plan: &Plan, (hardware, degrees): (&Hardware, &Degrees), profile: &Profile, notes: &mut Notes) -> Self {
+        let (training, part) = (&plan.training, &plan.distribution);
+        let as_recipes = profile.overlap.nvidia_recipes.is;
+        // Where experts are sent between nodes, NVIDIA's recipes send each token once to each node (DeepEP, HybridEP), beside
+        // another micro-batch where chunks of a pipeline allow it; on Hopper where it is so hidden they leave it at the plain
+        // all-to-all (NVIDIA-NeMo/Megatron-Bridge, perf_recipes: qwen/h100/qwen3_moe.py for 16 and for 256 GPUs,
+        // deepseek/b200/deepseek_v3.py).
+        let far = as_recipes && degrees.expert.saturating_mul(degrees.expert_tensor) > hardware.node_gpus;
+        let chunks = degrees.virtual_pipeline;
+        let captured = training.cuda_graph == Some(CudaGraph::FullIteration);
+        let beside = as_recipes && recipes_overlap(hardware, [degrees.expert, degrees.expert_tensor], chunks, captured);
+        let overlaps = part.overlap_expert_parallel.unwrap_or(beside);
+        let plain = overlaps && hardware.gpu.generation == Generation::Hopper;
+        if far && degrees.expert > 1 && part.moe_dispatcher.is_none() {
+            let assumed = if plain {
+                "alltoall (beside another micro-batch)"
+            } else {
+                "hybridep (experts are sent between nodes)"
+            };
+            notes.assume(keys::distribution::moe_dispatcher, assumed);
+        }
+        if beside && part.overlap_expert_parallel.is_none() {
+            notes.assume(keys::distribution::overlap_expert_parallel, true);
+        }
+        let once = part.moe_dispatcher.map_or(far && !plain, |dispatcher| dispatcher == MoeDispatcher::Hybridep);
+        Self { beside: overlaps, once }
+    }
+}
+
+/// Says where the GPU's curves come from, if not from measured kernels of its own.
+fn note_source(curves: &Curves, hardware: &Hardware, notes: &mut Notes) {
+    if let Some(from) = &curves.estimated_from {
+        let name = &hardware.gpu.name;
+        notes.assume(
+            keys::hardware::gpu_type,
+            format!("{name} has no measured kernels: its times are estimated from {from}"),
+        );
+    }
+    if let Some(measured) = &curves.measured {
+        let name = &hardware.gpu.name;
+        let doubt = measured.doubt().map_or_else(String::new, |why| format!("; {why}"));
+        let when = format!("{name}: kernels measured on this machine, {}, {}{doubt}", measured.date, measured.versions);
+        notes.assume(keys::hardware::gpu_type, when);
+    }
+}
+
 /// Looks the curves up and fills what the plan leaves open.
 pub(super) fn resolve(
     plan: &Plan,
@@ -144,19 +199,7 @@ pub(super) fn resolve(
         notes.fault("hardware", "the catalogue has no efficiency curves for this GPU, framework or link");
         return None;
     };
-    if let Some(from) = &curves.estimated_from {
-        let name = &hardware.gpu.name;
-        notes.assume(
-            keys::hardware::gpu_type,
-            format!("{name} has no measured kernels: its times are estimated from {from}"),
-        );
-    }
-    if let Some(measured) = &curves.measured {
-        let name = &hardware.gpu.name;
-        let doubt = measured.doubt().map_or_else(String::new, |why| format!("; {why}"));
-        let when = format!("{name}: kernels measured on this machine, {}, {}{doubt}", measured.date, measured.versions);
-        notes.assume(keys::hardware::gpu_type, when);
-    }
+    note_source(curves, hardware, notes);
     note_estimated(curves, stack, hardware, notes);
     let (training, part) = (&plan.training, &plan.distribution);
     // DeepSpeed hides no gradients below its third stage unless told (runtime/zero/config.py, `overlap_comm_valid`), and
@@ -166,26 +209,8 @@ pub(super) fn resolve(
     if waits && profile.overlap.by_itself.is && part.overlap_grad_reduce.is_none() && degrees.num_gpus > 1 {
         notes.assume(keys::distribution::overlap_grad_reduce, "false (DeepSpeed's overlap_comm, below stage 3)");
     }
-    let as_recipes = profile.overlap.nvidia_recipes.is;
     let recipe = Recipe::of(plan, profile, degrees, notes);
-    // Where experts are sent between nodes, NVIDIA's recipes send each token once to each node (DeepEP, HybridEP), beside
-    // another micro-batch where chunks of a pipeline allow it; on Hopper where it is so hidden they leave it at the plain
-    // all-to-all (NVIDIA-NeMo/Megatron-Bridge, perf_recipes: qwen/h100/qwen3_moe.py for 16 and for 256 GPUs,
-    // deepseek/b200/deepseek_v3.py).
-    let far = as_recipes && degrees.expert.saturating_mul(degrees.expert_tensor) > hardware.node_gpus;
-    let chunks = degrees.virtual_pipeline;
-    let captured = training.cuda_graph == Some(CudaGraph::FullIteration);
-    let beside = as_recipes && recipes_overlap(hardware, [degrees.expert, degrees.expert_tensor], chunks, captured);
-    let overlaps = part.overlap_expert_parallel.unwrap_or(beside);
-    let plain = overlaps && hardware.gpu.generation == Generation::Hopper;
-    if far && degrees.expert > 1 && part.moe_dispatcher.is_none() {
-        let assumed =
-            if plain { "alltoall (beside another micro-batch)" } else { "hybridep (experts are sent between nodes)" };
-        notes.assume(keys::distribution::moe_dispatcher, assumed);
-    }
-    if beside && part.overlap_expert_parallel.is_none() {
-        notes.assume(keys::distribution::overlap_expert_parallel, true);
-    }
+    let sent = SentTokens::of(plan, (hardware, degrees), profile, notes);
     Some(Speed {
         curves: Arc::clone(curves),
         stack: Arc::clone(stack),
@@ -197,7 +222,7 @@ pub(super) fn resolve(
         overlap_weights: part.overlap_param_gather.unwrap_or(by_itself || recipe.exchange),
         overlap_tensor: said_of_tensor(plan, degrees).unwrap_or(recipe.tensor),
         userbuffers: said_of_tensor(plan, degrees).unwrap_or(false),
-        overlap_experts: overlaps,
-        sent_once: part.moe_dispatcher.map_or(far && !plain, |dispatcher| dispatcher == MoeDispatcher::Hybridep),
+        overlap_experts: sent.beside,
+        sent_once: sent.once,
     })
 }

@@ -76,7 +76,7 @@ impl Job {
     }
 }
 
-/// The row of the contract's table.
+/// The row of the contract's table, with what the plan says of single types.
 pub(super) fn resolve(
     plan: &Plan,
     profile: &Profile,
@@ -85,50 +85,7 @@ pub(super) fn resolve(
 ) -> Storage {
     let precision = notes.or(keys::training::precision, plan.training.precision, profile.defaults.precision.is);
     let engine_rules = &profile.data_parallel;
-    // FSDP casts the shards that it gathers: under autocast nothing is left to cast (accelerate's
-    // FullyShardedDataParallelPlugin.set_mixed_precision sets param_dtype and reduce_dtype).
-    let given = plan.distribution.reduce_dtype.map(element);
-    let shards = degrees.engine.is_fsdp() && degrees.sharding == Sharding::Zero3;
-    let gathers = engine_rules.casts_shards.is || shards;
-    let half = match precision {
-        Precision::Fp16 | Precision::Fp16Mixed | Precision::Fp16Fp32Master => Element::F16,
-        _ => Element::Bf16,
-    };
-    let plain = |element: Element| Storage {
-        precision,
-        weight: element,
-        seen: element,
-        gradient: element,
-        reduce: element,
-        exchanged: element,
-        master: None,
-        precision_aware: None,
-        state: element,
-        compute: element,
-        autocast: false,
-        tf32: precision == Precision::Tf32,
-        fp8: false,
-        fp8_weights: false,
-        operands: None,
-        kv_cache: None,
-    };
-    let mixed = Storage {
-        seen: if gathers { half } else { Element::F32 },
-        compute: half,
-        autocast: !engine_rules.casts_shards.is,
-        ..plain(Element::F32)
-    };
-    let mastered = Storage { gradient: Element::F32, master: Some(Element::F32), state: Element::F32, ..plain(half) };
-    let row = match precision {
-        Precision::Fp32 | Precision::Tf32 => plain(Element::F32),
-        Precision::Bf16Mixed | Precision::Fp16Mixed => mixed,
-        Precision::Bf16 | Precision::Fp16 => plain(half),
-        Precision::Bf16Fp32Master | Precision::Fp16Fp32Master => mastered,
-        // No masters to keep beside FP8 matrices: the rest is 16 bit.
-        Precision::Fp8Mixed if plan.training.mode == Some(Mode::Inference) => Storage { fp8: true, ..plain(half) },
-        Precision::Fp8Mixed if profile.defaults.fp8_masters.is => Storage { fp8: true, ..mastered },
-        Precision::Fp8Mixed => Storage { fp8: true, ..mixed },
-    };
+    let row = row(plan, profile, (precision, degrees));
     let fp16 = precision == Precision::Fp16Fp32Master && plan.training.gradient_dtype.is_none();
     if fp16 {
         notes.assume(keys::distribution::reduce_dtype, "fp16 (gradients are reduced in it, then copied to fp32)");
@@ -161,7 +118,7 @@ pub(super) fn resolve(
         master: precision_aware.map_or(row.master, |kind| Some(master(kind))),
         precision_aware,
         state: plan.training.optimizer_state_dtype.map_or(row.state, element),
-        reduce: given.unwrap_or(match engine_rules.reduces_in.is {
+        reduce: plan.distribution.reduce_dtype.map(element).unwrap_or(match engine_rules.reduces_in.is {
             ReduceType::Stored => row.weight,
             ReduceType::Gathered => row.seen,
         }),
@@ -170,6 +127,54 @@ pub(super) fn resolve(
         operands: (trains_in_fp8 && profile.modules.transformer_engine.is)
             .then(|| operands(plan, hardware.gpu.generation)),
         ..row
+    }
+}
+
+/// The types of a precision by itself.
+fn row(plan: &Plan, profile: &Profile, (precision, degrees): (Precision, &Degrees)) -> Storage {
+    let engine_rules = &profile.data_parallel;
+    // FSDP casts the shards that it gathers: under autocast nothing is left to cast (accelerate's
+    // FullyShardedDataParallelPlugin.set_mixed_precision sets param_dtype and reduce_dtype).
+    let shards = degrees.engine.is_fsdp() && degrees.sharding == Sharding::Zero3;
+    let gathers = engine_rules.casts_shards.is || shards;
+    let half = match precision {
+        Precision::Fp16 | Precision::Fp16Mixed | Precision::Fp16Fp32Master => Element::F16,
+        _ => Element::Bf16,
+    };
+    let plain = |element: Element| Storage {
+        precision,
+        weight: element,
+        seen: element,
+        gradient: element,
+        reduce: element,
+        exchanged: element,
+        master: None,
+        precision_aware: None,
+        state: element,
+        compute: element,
+        autocast: false,
+        tf32: precision == Precision::Tf32,
+        fp8: false,
+        fp8_weights: false,
+        operands: None,
+        kv_cache: None,
+    };
+    let mixed = Storage {
+        seen: if gathers { half } else { Element::F32 },
+        compute: half,
+        autocast: !engine_rules.casts_shards.is,
+        ..plain(Element::F32)
+    };
+    let mastered = Storage { gradient: Element::F32, master: Some(Element::F32), state: Element::F32, ..plain(half) };
+    match precision {
+        Precision::Fp32 | Precision::Tf32 => plain(Element::F32),
+        Precision::Bf16Mixed | Precision::Fp16Mixed => mixed,
+        Precision::Bf16 | Precision::Fp16 => plain(half),
+        Precision::Bf16Fp32Master | Precision::Fp16Fp32Master => mastered,
+        // No masters to keep beside FP8 matrices: the rest is 16 bit.
+        Precision::Fp8Mixed if plan.training.mode == Some(Mode::Inference) => Storage { fp8: true, ..plain(half) },
+        Precision::Fp8Mixed if profile.defaults.fp8_masters.is => Storage { fp8: true, ..mastered },
+        Precision::Fp8Mixed => Storage { fp8: true, ..mixed },
     }
 }
 

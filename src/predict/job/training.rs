@@ -133,28 +133,12 @@ pub(super) fn resolve(
     let part = &plan.training;
     let defaults = &profile.defaults;
     let reads = |key: &str| profile.support.own_keys.is.contains(&key);
-    let (default, loss) = (defaults.optimizer.is, defaults.loss.is);
     let mode = part.mode.unwrap_or(Mode::Train);
-    // What does not run is not worth a line.
-    let (optimizer, loss) = match mode {
-        Mode::Train => (
-            notes.or(keys::training::optimizer, part.optimizer, default),
-            notes.or(keys::training::loss, part.loss, loss),
-        ),
-        Mode::Inference => (part.optimizer.unwrap_or(default), part.loss.unwrap_or(loss)),
+    let (optimizer, loss) = steps(part, mode, profile, notes);
+    let offload = match mode == Mode::Train && sends_activations(part, profile) {
+        true => CpuOffload::Activations,
+        false => CpuOffload::None,
     };
-    let optimizer = if profile.optimizer.always_fused.is && optimizer == Optimizer::Adamw {
-        Optimizer::AdamwFused
-    } else {
-        optimizer
-    };
-    // Who names layers or modules means them sent.
-    let sends_activations = mode == Mode::Train
-        && (part.offload_layers.is_some_and(|layers| layers > 0 && reads("training.offload_layers"))
-            || part
-                .offload_modules
-                .as_ref()
-                .is_some_and(|names| !names.is_empty() && reads("training.offload_modules")));
     if recomputes_blocks(part) && part.use_reentrant.is_none() && profile.modules.python_names.is {
         notes.assume(
             keys::training::use_reentrant,
@@ -174,10 +158,7 @@ pub(super) fn resolve(
         compile: part.compile.unwrap_or(false),
         dropout: dropout(part.dropout, mode, profile, notes),
         optimizer_in_backward: part.optimizer_in_backward.unwrap_or(false),
-        cpu_offload: part.cpu_offload.unwrap_or(match sends_activations {
-            true => CpuOffload::Activations,
-            false => CpuOffload::None,
-        }),
+        cpu_offload: part.cpu_offload.unwrap_or(offload),
         offload_modules: offload_modules(part, profile, notes),
         offload_layers: part.offload_layers.filter(|_| reads("training.offload_layers")),
         deferred_head: reads("training.defer_embedding_wgrad") && part.defer_embedding_wgrad == Some(true),
@@ -195,15 +176,41 @@ pub(super) fn resolve(
         cache_latents: part.cache_latents.unwrap_or(false),
         weight_bits: weight_bits(part.weight_bits, mode, notes),
         channels_last: part.channels_last.unwrap_or(false),
-        launch_blocking: match defaults.launch_blocking.is {
-            true => notes.or(keys::training::launch_blocking, part.launch_blocking, true),
-            false => part.launch_blocking.unwrap_or(false),
-        },
+        launch_blocking: launch_blocking(part, profile, notes),
         deterministic: part.deterministic.unwrap_or(false),
         grouped_experts: part.moe_grouped_gemm.unwrap_or(defaults.grouped_experts.is),
         gradient_accumulation_fusion: part
             .gradient_accumulation_fusion
             .unwrap_or(defaults.gradient_accumulation_fusion.is),
+    }
+}
+
+/// The optimizer and the loss. What does not run is not worth a line.
+fn steps(part: &TrainingPart, mode: Mode, profile: &Profile, notes: &mut Notes) -> (Optimizer, Loss) {
+    let (default, loss) = (profile.defaults.optimizer.is, profile.defaults.loss.is);
+    let (optimizer, loss) = match mode {
+        Mode::Train => (
+            notes.or(keys::training::optimizer, part.optimizer, default),
+            notes.or(keys::training::loss, part.loss, loss),
+        ),
+        Mode::Inference => (part.optimizer.unwrap_or(default), part.loss.unwrap_or(loss)),
+    };
+    let fused = profile.optimizer.always_fused.is && optimizer == Optimizer::Adamw;
+    (if fused { Optimizer::AdamwFused } else { optimizer }, loss)
+}
+
+/// Who names layers or modules means them sent.
+fn sends_activations(part: &TrainingPart, profile: &Profile) -> bool {
+    let reads = |key: &str| profile.support.own_keys.is.contains(&key);
+    let layers = part.offload_layers.is_some_and(|layers| layers > 0);
+    let modules = part.offload_modules.as_ref().is_some_and(|names| !names.is_empty());
+    (layers && reads("training.offload_layers")) || (modules && reads("training.offload_modules"))
+}
+
+fn launch_blocking(part: &TrainingPart, profile: &Profile, notes: &mut Notes) -> bool {
+    match profile.defaults.launch_blocking.is {
+        true => notes.or(keys::training::launch_blocking, part.launch_blocking, true),
+        false => part.launch_blocking.unwrap_or(false),
     }
 }
 

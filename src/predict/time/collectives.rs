@@ -314,8 +314,9 @@ fn sums_whole(job: &Job) -> bool {
     by_rule && job.degrees.engine == Engine::Deepspeed
 }
 
-/// The same with what the exchange takes in all.
-pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassCosts) -> Exchange {
+/// Time in which gradients are summed or scattered and weights gathered beside the passes, of what no layer does by
+/// itself: gradients, weights.
+fn exchanged(job: &Job, weights: Weights) -> (Seconds, Seconds) {
     let degrees = &job.degrees;
     let dense = |ranks: u64| LinkGroup { ranks, stride: degrees.tensor };
     let experts = LinkGroup { ranks: degrees.expert_shard_ranks, stride: degrees.expert * degrees.expert_tensor };
@@ -326,20 +327,9 @@ pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassC
         dense(ranks).in_buckets(job, kind, (of_dense, bucket)) + experts
     };
     let all = degrees.shard_ranks.max(degrees.data * degrees.context);
-    let reduced = job.storage.reduce.bytes() as f64;
-    let exchanged = job.storage.exchanged.bytes() as f64;
+    let (reduced, exchanged) = (job.storage.reduce.bytes() as f64, job.storage.exchanged.bytes() as f64);
     let gradient = weights.bytes(exchanged);
-    let (gradients, gathered) = match degrees.sharding {
-        // Weights come in as the first micro-batch runs; gradients go behind the last one (PyTorch,
-        // torch/distributed/pipelining/stage.py, `run_post_backward`), when nothing is left to hide them.
-        Sharding::Zero3 if is_whole(job) => {
-            let PassCosts { forward: gathered, backward: scattered } = resharded(job, weights);
-            let hides =
-                PassCosts { forward: gathered * (1.0 - last_bucket(job, f64::INFINITY, 1.0)), backward: Seconds::ZERO }
-                    .least(left);
-            let comm = PassCosts { forward: gathered, backward: scattered + replicated(job, weights, reduced) };
-            return Exchange { comm, waits: OverlappedCollectives::of(job, comm, hides).waits.all() };
-        }
+    match degrees.sharding {
         // Within a group gradients are scattered layer by layer; its share is then summed over the other groups.
         Sharding::Zero3 => (replicated(job, weights, reduced), Seconds::ZERO),
         Sharding::None => (over(CollectiveKind::AllReduce, all, gradient, exchanged), Seconds::ZERO),
@@ -361,7 +351,26 @@ pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassC
             let between = if degrees.shard_ranks < all { replicated(job, weights, exchanged) } else { Seconds::ZERO };
             (scattered + between, gathered)
         }
-    };
+    }
+}
+
+/// Weights come in as the first micro-batch runs; gradients go behind the last one (PyTorch,
+/// torch/distributed/pipelining/stage.py, `run_post_backward`), when nothing is left to hide them.
+fn between_whole(job: &Job, weights: Weights, left: PassCosts) -> Exchange {
+    let PassCosts { forward: gathered, backward: scattered } = resharded(job, weights);
+    let hides = PassCosts { forward: gathered * (1.0 - last_bucket(job, f64::INFINITY, 1.0)), backward: Seconds::ZERO };
+    let reduced = job.storage.reduce.bytes() as f64;
+    let comm = PassCosts { forward: gathered, backward: scattered + replicated(job, weights, reduced) };
+    Exchange { comm, waits: OverlappedCollectives::of(job, comm, hides.least(left)).waits.all() }
+}
+
+/// The same with what the exchange takes in all.
+pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassCosts) -> Exchange {
+    let (degrees, exchanged) = (&job.degrees, job.storage.exchanged.bytes() as f64);
+    if degrees.sharding == Sharding::Zero3 && is_whole(job) {
+        return between_whole(job, weights, left);
+    }
+    let (gradients, gathered) = self::exchanged(job, weights);
     let all_bytes = |each: f64| weights.bytes(each).iter().sum::<f64>();
     let hidden = |comm: Seconds, each: f64, overlaps: bool| {
         if overlaps { comm * (1.0 - last_bucket(job, all_bytes(each), each)) } else { Seconds::ZERO }
