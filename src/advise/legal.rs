@@ -25,6 +25,16 @@ pub fn left_out(job: &Job) -> Vec<Sharding> {
     Sharding::ALL.iter().copied().filter(|sharding| can(sharding) && !searched(sharding)).collect()
 }
 
+/// Whether weights may lie in host memory where `ranks` share `sharding` out: in shares alone, which DeepSpeed's third stage and
+/// FSDP make (predict/job/limits.rs, `weights_on_host`).
+pub(super) fn holds_weights(job: &Job, sharding: Sharding, ranks: u64) -> bool {
+    let degrees = &job.degrees;
+    let derived = || job.profile.data_parallel.derived(sharding, job.storage.precision).is;
+    let engine = if degrees.engine_is_given { degrees.engine } else { derived() };
+    let shares = sharding == Sharding::Zero3 || (sharding == Sharding::Zero2 && engine.is_fsdp());
+    job.training.mode == Mode::Inference || ranks == 1 || shares || engine.is_megatron()
+}
+
 /// Whether what is offloaded goes with a pipeline and with what is recomputed. On a CPU nothing is: it is in the host's
 /// memory already, and a plan that says otherwise is refused.
 pub(super) fn offloads(job: &Job, pipeline: u64, offload: CpuOffload, checkpointing: &Checkpointing) -> bool {

@@ -5,8 +5,8 @@ use crate::catalog::Catalog;
 use crate::plan::keys;
 use crate::plan::keywords::ModelType;
 use crate::plan::{Change, Fault, Plan};
-use crate::predict::{Job, host_memory};
-use crate::units::{Bytes, three_figures};
+use crate::predict::Job;
+use crate::units::three_figures;
 
 const OFFLOAD: &str = keys::training::cpu_offload;
 
@@ -28,15 +28,6 @@ pub fn is_largest_tried(billions: f64) -> bool {
     billions * (1.0 + 2.0 * EXACT) > MOST_BILLIONS
 }
 
-/// A plan of an answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HeldPlan {
-    /// It, with its figures.
-    pub ranked: RankedPlan,
-    /// Host memory that each GPU's offload needs.
-    pub host: Option<Bytes>,
-}
-
 /// An answer twice: how much the host holds no plan says, and offload brings almost any model onto one GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit<T> {
@@ -49,8 +40,8 @@ pub struct Limit<T> {
 impl Limit<FewestGpus> {
     /// The answers that differ, the one with every knob free first.
     #[must_use]
-    pub fn apart(&self) -> Vec<&(u64, HeldPlan)> {
-        let fewer = |(gpus, _): &&(u64, HeldPlan)| self.any.as_ref().is_none_or(|(any, _)| any != gpus);
+    pub fn apart(&self) -> Vec<&(u64, RankedPlan)> {
+        let fewer = |(gpus, _): &&(u64, RankedPlan)| self.any.as_ref().is_none_or(|(any, _)| any != gpus);
         self.any.iter().chain(self.kept.iter().filter(fewer)).collect()
     }
 }
@@ -65,7 +56,7 @@ impl Limit<LargestModel> {
 }
 
 /// How many GPUs, and a plan for them; none where no number is enough.
-pub type FewestGpus = Option<(u64, HeldPlan)>;
+pub type FewestGpus = Option<(u64, RankedPlan)>;
 
 /// The fewest GPUs on which the plan fits, and the quickest such plan. Up to a node any number is tried, beyond it whole nodes.
 ///
@@ -194,7 +185,7 @@ impl<'a> StartingPoint<'a> {
     }
 
     /// The quickest plan that fits with the degrees of `found`.
-    fn quickest_like(&self, found: RankedPlan, catalog: &Catalog, progress: &SearchProgress) -> HeldPlan {
+    fn quickest_like(&self, found: RankedPlan, catalog: &Catalog, progress: &SearchProgress) -> RankedPlan {
         let quickest = || {
             let job = Job::resolve(&self.plan, catalog).ok()?;
             let mut plan = self.plan.clone();
@@ -209,22 +200,18 @@ impl<'a> StartingPoint<'a> {
     }
 
     /// The quickest plan that fits.
-    fn quickest(&self, catalog: &Catalog, progress: &SearchProgress) -> Option<HeldPlan> {
+    fn quickest(&self, catalog: &Catalog, progress: &SearchProgress) -> Option<RankedPlan> {
         let found = search(&self.freed(), catalog, progress).ok()?.ranked.into_iter().next()?;
         Some(self.told(found, catalog))
     }
 
     /// `found` as a change of the plan that was given.
-    fn told(&self, mut found: RankedPlan, catalog: &Catalog) -> HeldPlan {
-        let host = || {
-            let start = Job::resolve(&self.plan, catalog).ok()?;
-            let mut plan = self.plan.clone();
-            found.knobs.apply(&mut plan, &start);
-            Some(host_memory(&Job::resolve(&plan, catalog).ok()?))
-        };
-        let host = host();
+    fn told(&self, mut found: RankedPlan, catalog: &Catalog) -> RankedPlan {
+        if let Ok(start) = Job::resolve(&self.plan, catalog) {
+            found.ask_for_host(&self.plan, &start, catalog);
+        }
         found.change = since_given(self.request, &self.freed(), self.batch, &self.other, &found.change);
-        HeldPlan { ranked: found, host }
+        found
     }
 }
 
@@ -286,9 +273,9 @@ pub(super) fn legal(plan: &Plan, batch: u64, keep: &[&str], catalog: &Catalog) -
 #[derive(Debug, Clone, PartialEq)]
 pub struct LargestModel {
     /// Of the catalogue: its name, and a plan for it.
-    pub preset: Option<(String, HeldPlan)>,
+    pub preset: Option<(String, RankedPlan)>,
     /// A standard decoder: billions of parameters, to two percent.
-    pub billions: Option<(f64, HeldPlan)>,
+    pub billions: Option<(f64, RankedPlan)>,
 }
 
 impl LargestModel {
@@ -298,7 +285,7 @@ impl LargestModel {
     }
 
     /// Its plans, each with what it is for.
-    pub fn plans(&self) -> impl Iterator<Item = (String, &HeldPlan)> {
+    pub fn plans(&self) -> impl Iterator<Item = (String, &RankedPlan)> {
         let preset = self.preset.iter().map(|(name, plan)| (name.clone(), plan));
         preset.chain(self.billions.iter().map(|(size, plan)| (format!("{} B", three_figures(*size)), plan)))
     }

@@ -22,7 +22,7 @@ pub use export::export;
 pub use findings::{Advice, Finding, Severity, advise};
 pub use fixes::{Fix, FixKind, savings};
 pub use legal::left_out;
-pub use limits::{FewestGpus, HeldPlan, LargestModel, Limit, fewest_gpus, is_largest_tried, largest_model};
+pub use limits::{FewestGpus, LargestModel, Limit, fewest_gpus, is_largest_tried, largest_model};
 pub use operators::operators;
 pub use search::{
     ChangedPlan, FoldedPlan, KNOBS, Knobs, RankedPlan, Request, SearchOutcome, SearchProgress, SearchStatus,

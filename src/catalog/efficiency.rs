@@ -326,12 +326,12 @@ pub struct LinkCurve {
     /// larger group takes, as over the other links of its scope. A group of thousands is no thousand times a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub further: Option<FurtherSteps>,
-    /// How short messages go within a node, where what was measured is of long ones.
+    /// How shorter messages go within a node, where what was measured is of long ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short: Option<ShortMessages>,
 }
 
-/// NCCL's protocol of low latency: each word is sent beside a flag, so that no step waits for a fence.
+/// Steps and rate of messages that are too short for what long ones reach: those of the links before.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShortMessages {

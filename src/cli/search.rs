@@ -70,7 +70,7 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Resul
     };
     let winner = match &answer {
         Answer::Plans(found) => found.ranked.first(),
-        Answer::Gpus(found) => found.any.as_ref().map(|(_, plan)| &plan.ranked),
+        Answer::Gpus(found) => found.any.as_ref().map(|(_, plan)| plan),
         Answer::Change(found) => found.as_ref().as_ref().and_then(|found| Some(&found.plans.first()?.ranked)),
         Answer::Model(_) => None,
     };

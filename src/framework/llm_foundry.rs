@@ -1,8 +1,8 @@
 //! llm-foundry: Composer's MPT modules under PyTorch's first FSDP.
 
 use super::{
-    AllocatorRules, DataParallel, Defaults, Experts, Gate, Layout, LossRules, Modules, PointwiseAct, Profile, RmsNorm,
-    Rope, Softmax, SplitHeads, Support, rule, transformers,
+    AllocatorRules, DataParallel, Defaults, Experts, Gate, Layout, LossRules, Modules, Overlap, PointwiseAct, Profile,
+    RmsNorm, Rope, Softmax, SplitHeads, Support, rule, transformers,
 };
 use crate::plan::keywords::{Engine, Framework, Loss};
 
@@ -53,6 +53,14 @@ pub(super) const PROFILE: Profile = Profile {
     loss: LossRules {
         full: rule(Loss::Plain, "llm-foundry, llmfoundry/models/mpt/modeling_mpt.py, compute_loss_from_logits"),
         ..transformers::PROFILE.loss
+    },
+    overlap: Overlap {
+        offloads: rule(
+            false,
+            "Composer, composer/distributed/dist_strategy.py, prepare_fsdp_module (offload_wrapper); PyTorch 2.9, \
+             torch/autograd/graph.py, save_on_cpu (`packed.copy_(tensor)` waits, and comes back in the stream of the passes)",
+        ),
+        ..transformers::PROFILE.overlap
     },
     allocator: AllocatorRules {
         replayed: rule(false, "Composer, composer/trainer/trainer.py: modules are FSDP's on one GPU as well"),

@@ -149,6 +149,7 @@ pub(super) const PROFILE: Profile = Profile {
             "NVIDIA/NeMo-Framework-Launcher 24.07, launcher_scripts/conf/training (overlap_grad_sync, \
              overlap_param_sync); NVIDIA-NeMo/Megatron-Bridge, perf_recipes",
         ),
+        offloads: rule(true, "Transformer Engine, pytorch/cpu_offload.py (d2h_stream, h2d_stream)"),
     },
     allocator: AllocatorRules { replayed: rule(false, CORE), stream_pools: rule(false, CORE) },
     process: super::transformers::PROCESS,
@@ -164,6 +165,10 @@ pub(super) const PROFILE: Profile = Profile {
                 "distribution.cp_comm",
             ],
             ARGUMENTS,
+        ),
+        shares_kv_heads: rule(
+            true,
+            "megatron-core 0.16, core/transformer/attention.py, SelfAttention (num_query_groups < world_size)",
         ),
         splits_encoders: rule(
             true,

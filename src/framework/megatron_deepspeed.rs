@@ -97,9 +97,14 @@ pub(super) const PROFILE: Profile = Profile {
     overlap: Overlap {
         by_itself: rule(false, "DeepSpeed, runtime/pipe/engine.py, _exec_reduce_grads (behind the last backward pass)"),
         nvidia_recipes: rule(false, ARGUMENTS),
+        offloads: rule(
+            false,
+            "DeepSpeed, runtime/activation_checkpointing/checkpointing.py, CheckpointFunction (cpu_checkpoint)",
+        ),
     },
     support: Support {
         own_keys: rule(&[], ARGUMENTS),
+        shares_kv_heads: rule(false, LAYERS),
         splits_encoders: rule(true, "bigscience-workshop/Megatron-DeepSpeed, megatron/model/bert_model.py"),
         sequence_parallel: rule(false, LAYERS),
         gradient_dtype: rule(false, ARGUMENTS),

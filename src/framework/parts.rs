@@ -76,6 +76,8 @@ pub struct Overlap {
     pub by_itself: Rule<bool>,
     /// A plan that is silent on overlap in FP8, or on how experts are reached, means what NVIDIA's recipes do.
     pub nvidia_recipes: Rule<bool>,
+    /// Saved tensors go to the host and come back beside the passes.
+    pub offloads: Rule<bool>,
 }
 
 /// The caching allocator under it.
@@ -123,6 +125,8 @@ impl OffloadRules {
 pub struct Support {
     /// Plan keys that only this framework reads.
     pub own_keys: Rule<&'static [&'static str]>,
+    /// Tensor-parallel ranks may be more than the model has KV heads.
+    pub shares_kv_heads: Rule<bool>,
     /// Encoders and encoder-decoders are split by tensor parallelism too.
     pub splits_encoders: Rule<bool>,
     /// `torch.compile` is a switch of the framework's.

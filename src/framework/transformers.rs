@@ -97,6 +97,10 @@ pub(super) const OPTIMIZER: OptimizerRules = OptimizerRules {
 
 pub(super) const SUPPORT: Support = Support {
     own_keys: rule(&[], TRAINER),
+    shares_kv_heads: rule(
+        false,
+        "transformers 4.57.6, models/llama/modeling_llama.py, LlamaAttention (`view(hidden_shape)`; huggingface/transformers issue 48307); torchtitan's is the same",
+    ),
     splits_encoders: rule(false, "transformers 4.57.6, models/bert/configuration_bert.py (no base_model_tp_plan)"),
     compile: rule(true, "transformers 4.57.6, training_args.py, torch_compile"),
     selective: rule(
@@ -168,6 +172,7 @@ pub(super) const PROFILE: Profile = Profile {
     overlap: Overlap {
         by_itself: rule(true, "PyTorch 2.9, torch/nn/parallel/distributed.py and torch/distributed/fsdp"),
         nvidia_recipes: rule(false, TRAINER),
+        offloads: rule(true, "TRL, models/activation_offloading.py, OffloadActivations (use_streams)"),
     },
     allocator: AllocatorRules {
         replayed: rule(true, "PyTorch 2.9, c10/cuda/CUDACachingAllocator.cpp"),

@@ -192,9 +192,11 @@ fn drop_fused(imported: &mut ImportedPlan) {
 
 /// A frozen copy of the model beside it; with adapters the base itself, adapters off, is the reference.
 fn hold_reference(imported: &mut ImportedPlan, adapters: bool, why: &str) {
-    if !adapters {
-        imported.say(keys::training::reference_model, true, Origin::Derived(why.to_owned()));
-        imported.note(format!("{why}, which is counted"));
+    imported.say(keys::training::reference_model, true, Origin::Derived(why.to_owned()));
+    match adapters {
+        false => imported.note(format!("{why}, which is counted")),
+        true => imported
+            .note("the base without its adapters is the reference: each sample is read once more, no copy is held"),
     }
 }
 
@@ -236,7 +238,7 @@ pub fn of_trainer(method: TrainingMethod, imported: &mut ImportedPlan, settings:
     let cached = context.program.name() == "dpo_tune_cache.py";
     if cached && imported.get(keys::training::reference_model).is_some() {
         imported.drop(keys::training::reference_model);
-        imported.notes.retain(|line| !line.contains("which is counted"));
+        imported.notes.retain(|line| !line.contains("which is counted") && !line.contains("no copy is held"));
         imported.note("the reference's log-probabilities are kept from before: no reference is held");
     }
 }

@@ -129,8 +129,7 @@ impl TrainerRollout {
         // Versions whose vLLM has a device hold a reference by default (TRL 0.14 and 0.15, `grpo_config.py`: beta 0.04).
         let usual = if settings.is("use_vllm") && self.device(settings).is_some() { SWIFT.beta } else { self.beta };
         let beta = settings.number("beta").map_or(usual, |found| found.value);
-        let adapters = imported.get(keys::lora::rank).is_some();
-        if beta > 0.0 && !adapters {
+        if beta > 0.0 {
             imported.say(keys::training::reference_model, true, Origin::Derived(format!("beta {beta}: a reference")));
         }
         if let Some(found) = settings.first_text(&["reward_model", "reward_model_name_or_path", "reward_model_path"]) {

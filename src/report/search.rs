@@ -18,6 +18,7 @@ use super::text::grouped;
 use crate::advise::{KNOBS, Knobs, RankedPlan, SearchOutcome, SearchStatus, fold, throughput, why_slower};
 use crate::compare::{Bands, level};
 use crate::plan::Fault;
+use crate::plan::keywords::CpuOffload;
 use crate::predict::{Outline, Verdict};
 use crate::units::{self, Bytes, Fraction, three_figures};
 
@@ -72,6 +73,9 @@ fn winner(text: &mut String, plan: &str, found: &SearchOutcome, best: &RankedPla
         ),
         width,
     );
+    if let Some(host) = best.host.filter(|host| *host > Bytes::ZERO) {
+        paragraph(text, "", &format!("{host} of pinned host memory for each GPU, for what is offloaded"), width);
+    }
     paragraph(text, "", &beside(&found.own, &best.outline), width);
     let change = best.change.words();
     paragraph(
@@ -167,6 +171,10 @@ fn numbered<'a>(ranked: impl IntoIterator<Item = (&'a RankedPlan, String)>) -> T
         ("recompute", Align::Left),
         ("offload", Align::Left),
     ]);
+    let hosts = ranked.iter().any(|one| one.host.is_some());
+    if hosts {
+        heads.push(right("host GiB"));
+    }
     let mut table = Table::new(heads);
     for (one, number) in ranked.iter().zip(numbers) {
         let knobs = &one.knobs;
@@ -194,6 +202,9 @@ fn numbered<'a>(ranked: impl IntoIterator<Item = (&'a RankedPlan, String)>) -> T
             knobs.checkpointing.to_string(),
             knobs.offload.to_string(),
         ]);
+        if hosts {
+            cells.push(one.host.map_or_else(|| "–".to_owned(), Bytes::in_gib));
+        }
         table.row(cells);
     }
     let silent = [("", ""), ("cp", "1"), ("schedule", "–"), ("shard", "none"), ("offload", "none")];
@@ -318,6 +329,8 @@ fn row(one: &RankedPlan, best: Option<&RankedPlan>) -> Map<String, Value> {
         row.insert((*key).to_owned(), value);
     }
     figures_json(Some(&one.outline), &mut row);
+    let nothing = (knobs.offload == CpuOffload::None).then_some(Bytes::ZERO);
+    row.insert("host_memory".to_owned(), one.host.or(nothing).map_or(Value::Null, |host| Value::from(host.0)));
     let why = best.filter(|best| *best != one).map(|best| why_slower(best, one));
     row.insert("why_slower".to_owned(), why.map_or(Value::Null, Value::from));
     row.insert("change".to_owned(), json!({"set": one.change.set_json(), "remove": one.change.remove}));

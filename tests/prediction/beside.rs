@@ -384,3 +384,60 @@ fn layers_that_share_their_weights_are_counted_once() {
     let layer = 2.0 * 512.0 * 12.0 * 768.0 * 768.0 + 4.0 * 4.0 * 128.0 * 128.0 * 768.0;
     assert!((all.flops.forward.0 - one.flops.forward.0 - 11.0 * layer).abs() < 1.0);
 }
+
+/// Composer wraps modules in PyTorch's `save_on_cpu`, which copies in the stream of the passes and waits for it: what leaves
+/// and comes back is waited for, each way once.
+#[test]
+fn what_composer_sends_to_the_host_is_waited_for() {
+    let with = |framework: &str, offload: &str| {
+        prediction(&format!(
+            "model: {{preset: llama-3-8b, framework: {framework}, batch_size: 8, sequence_length: 4096}}\n\
+             training: {{micro_batch_size: 1, cpu_offload: {offload}}}\nhardware: {{gpu_type: NVIDIA B200}}\n\
+             distribution: {{sharding: zero3}}\ncluster: {{num_gpus: 8}}\n"
+        ))
+    };
+    let added = |framework: &str| {
+        let (with, without) = (with(framework, "activations"), with(framework, "none"));
+        with.time.communication.0 - without.time.communication.0
+    };
+    let [composer, trl] = ["llm-foundry", "pytorch"].map(added);
+    let plan = "model: {preset: llama-3-8b, framework: llm-foundry, batch_size: 8, sequence_length: 4096}\n\
+                training: {micro_batch_size: 1, cpu_offload: activations}\nhardware: {gpu_type: NVIDIA B200}\n\
+                distribution: {sharding: zero3}\ncluster: {num_gpus: 8}\n";
+    let job = Job::resolve(&Document::parse(plan).unwrap().plan().unwrap(), catalog()).unwrap();
+    let host = predict::host_memory(&job);
+    let both_ways = 2.0 * host.0 as f64 / job.hardware.gpu.host_link.0;
+    assert!((composer / both_ways - 1.0).abs() < 1e-3, "{composer} {both_ways}");
+    assert!(trl < 0.8 * composer, "{trl} {composer}");
+}
+
+/// The base without its adapters is the reference of DPO: a forward pass more, no byte more.
+#[test]
+fn a_reference_of_adapters_is_a_pass_and_no_copy() {
+    let with = |reference: &str| {
+        prediction(&format!(
+            "model: {{preset: llama-3-8b, batch_size: 8, sequence_length: 4096}}\nhardware: {{gpu_type: NVIDIA H100}}\n\
+             training: {{precision: bf16, micro_batch_size: 8, activation_checkpointing: full, lora: {{rank: 16}}{reference}}}\n\
+             cluster: {{num_gpus: 1}}\n"
+        ))
+    };
+    let (dpo, sft) = (with(", reference_model: true"), with(""));
+    assert_eq!(dpo.largest().static_bytes, sft.largest().static_bytes);
+    // Forward, forward again and the gradients of inputs, each about 2 N: three, and a fourth for the reference.
+    let ratio = dpo.time.step.0 / sft.time.step.0;
+    assert!((1.25..1.45).contains(&ratio), "{ratio}");
+}
+
+/// What the host is late with is time in which transfers go on: a quicker GPU is never slower for it.
+#[test]
+fn transfers_go_on_while_the_host_launches() {
+    let step = |card: &str| {
+        step(&format!(
+            "model: {{preset: t5-large, batch_size: 1, sequence_length: 512}}\ntraining: {{cpu_offload: activations}}\n\
+             hardware: {{gpu_type: {card}}}\ncluster: {{num_gpus: 1}}\n"
+        ))
+    };
+    // 3.35, 4.8 and 8 TB/s, with no fewer FLOP/s.
+    let [slow, middle, quick] = ["NVIDIA H100", "NVIDIA H200", "NVIDIA B200"].map(step);
+    assert!(quick <= middle * 1.0001 && middle <= slow * 1.0001, "{slow} {middle} {quick}");
+}

@@ -324,3 +324,21 @@ fn launches_that_block_are_added_each() {
     let more = plan(&[blocking, (BATCH, json!(32)), (STEPS, json!(32))]);
     assert!((more.launch.0 / waits.launch.0 - 2.0).abs() < 0.01, "{} {}", more.launch, waits.launch);
 }
+
+/// Among boards of one kind NVLink 5 has twice NVLink 4's rate: no message takes longer, in a node or between nodes.
+#[test]
+fn the_newer_link_is_never_slower() {
+    for (model, gpus) in
+        [("gpt2", 2_u64), ("gpt2", 8), ("gpt2-xl", 8), ("gpt2-xl", 16), ("gpt2-xl", 32), ("gpt2-xl", 256)]
+    {
+        let step = |link: &str| {
+            let plan = json!({
+                "model": {"preset": model, "batch_size": gpus, "sequence_length": 1024},
+                "hardware": {"gpu_type": "NVIDIA H100"},
+                "cluster": {"num_gpus": gpus, "gpus_per_node": gpus.min(8), "nodes": gpus.div_ceil(8), "interconnect": link},
+            });
+            time(&plan).unwrap().communication.0
+        };
+        assert!(step("nvlink_5") <= step("nvlink_4"), "{model} on {gpus}: {} {}", step("nvlink_5"), step("nvlink_4"));
+    }
+}

@@ -265,3 +265,96 @@ fn megatron_refuses_what_its_own_code_refuses() {
     assert_eq!(offloads("offload_modules: [core]"), NONE);
     assert_eq!(offloads("cpu_offload: parameters"), NONE);
 }
+
+/// Of 8 KV heads 16 ranks would hold half a one each: the view of keys by heads fails (huggingface/transformers issue 48307);
+/// megatron-core gathers them since 0.16 (core/transformer/attention.py), and servers give each rank a copy.
+#[test]
+fn a_kv_head_is_not_cut_where_nothing_puts_it_together() {
+    let plan = |framework: &str, training: &str| {
+        format!(
+            "model: {{preset: llama-3-8b, framework: {framework}, sequence_length: 2048}}\n{training}\
+             distribution: {{tensor_parallel: 16}}\ncluster: {{num_gpus: 16}}\n"
+        )
+    };
+    let told = "distribution.tensor_parallel: 16: no rank may hold a part of one of the model's 8 KV heads; at most 8";
+    for framework in ["pytorch", "torchtitan"] {
+        assert_eq!(faults(&plan(framework, "")), [told]);
+    }
+    assert_eq!(faults(&plan("pytorch", "training: {mode: inference}\n")), NONE);
+    assert_eq!(faults(&plan("megatron", "")), NONE);
+    let said = "distribution.tensor_parallel: 16 over 8 KV heads, which Megatron's core before 0.16 refuses";
+    assert!(assumed(&plan("megatron", "")).iter().any(|line| line == said));
+}
+
+fn assumed(text: &str) -> Vec<String> {
+    let plan = Document::parse(text).unwrap().plan().unwrap();
+    predict::of(&plan, catalog()).unwrap().assumptions.iter().map(ToString::to_string).collect()
+}
+
+/// DeepSpeed's `offload_param` is "Valid only with stage 3" (runtime/zero/config.py); on one rank its third stage has it all.
+#[test]
+fn weights_lie_on_the_host_in_shares() {
+    let plan = |sharding: &str, gpus: u64| {
+        format!(
+            "model: {{preset: llama-3.2-1b, sequence_length: 2048}}\ntraining: {{cpu_offload: parameters}}\n\
+             distribution: {{{sharding}}}\ncluster: {{num_gpus: {gpus}}}\n"
+        )
+    };
+    let told = |sharding: &str| {
+        [format!(
+            "training.cpu_offload: parameters: distribution.sharding is {sharding}; must be zero3, or optimizer here"
+        )]
+    };
+    assert_eq!(faults(&plan("sharding: zero2, engine: deepspeed", 4)), told("zero2"));
+    assert_eq!(faults(&plan("sharding: none", 4)), told("none"));
+    for legal in ["sharding: zero3, engine: deepspeed", "sharding: zero2, engine: fsdp2"] {
+        assert_eq!(faults(&plan(legal, 4)), NONE);
+    }
+    assert_eq!(faults(&plan("sharding: none", 1)), NONE);
+    assert!(assumed(&plan("sharding: none", 1)).iter().any(|line| line.contains("as DeepSpeed's third stage")));
+}
+
+/// `_split_along_first_dim` asserts it (core/tensor_parallel/mappings.py).
+#[test]
+fn a_sequence_is_split_in_equal_parts() {
+    let plan = |tokens: u64| {
+        faults(&format!(
+            "model: {{preset: llama-3-8b, framework: megatron, sequence_length: {tokens}}}\n\
+             distribution: {{tensor_parallel: 8, sequence_parallel: true}}\ncluster: {{num_gpus: 8}}\n"
+        ))
+    };
+    assert_eq!(plan(4096), NONE);
+    assert_eq!(
+        plan(4098),
+        ["model.sequence_length: 4098: sequence parallelism needs a multiple of tensor_parallel = 8"]
+    );
+}
+
+/// Transformer Engine, pytorch/fp8.py: "Device compute capability 10.0 or higher required for MXFP8 execution"; 9.0 for scales
+/// of blocks.
+#[test]
+fn scales_that_a_board_has_no_units_for_are_said() {
+    let told = |card: &str, recipe: &str| {
+        assumed(&format!(
+            "model: {{preset: llama-3-8b, framework: megatron, sequence_length: 2048}}\nhardware: {{gpu_type: {card}}}\n\
+             training: {{precision: fp8-mixed, fp8_recipe: {recipe}}}\ncluster: {{num_gpus: 8}}\n"
+        ))
+        .iter()
+        .any(|line| line.starts_with("training.fp8_recipe:") && line.contains("refuses to run"))
+    };
+    assert!(told("NVIDIA H100", "mxfp8") && told("RTX 4090", "blockwise"));
+    assert!(!told("NVIDIA H100", "blockwise") && !told("NVIDIA B200", "mxfp8") && !told("NVIDIA H100", "delayed"));
+}
+
+/// What a layout asks for and has nothing to do with.
+#[test]
+fn keys_of_a_layout_without_effect_are_named() {
+    let plan = "model: {preset: llama-3-8b, sequence_length: 2048}\ncluster: {num_gpus: 4}\n\
+                distribution: {sharding: none, shard_group: 2, virtual_pipeline: 2, sequence_parallel: true, \
+                moe_dispatcher: alltoall, overlap_expert_parallel: true}\n";
+    let lines = assumed(plan);
+    for key in ["shard_group", "virtual_pipeline", "sequence_parallel", "moe_dispatcher", "overlap_expert_parallel"] {
+        let named = |line: &String| line.starts_with(&format!("distribution.{key}")) && line.contains("has no effect");
+        assert!(lines.iter().any(named), "{key}: {lines:?}");
+    }
+}

@@ -255,7 +255,7 @@ fn the_largest_model_fits() {
     let request = Request { plan: &plan, keep: vec![KNOBS[13]], top: 1, free_batch: false };
     let found = largest_model(&request, catalog, &SearchProgress::default()).unwrap();
     let (billions, one) = found.any.billions.unwrap();
-    let capacity = one.ranked.outline.capacity;
+    let capacity = one.outline.capacity;
     assert!(capacity.needed <= capacity.bytes);
     // Weights, gradients and states in 16 bit are 8 bytes a parameter: 79.6 GiB hold 10.7 billion at the very most.
     assert!((7.0..10.7).contains(&billions), "{billions}");

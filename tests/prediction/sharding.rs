@@ -343,3 +343,22 @@ fn fused_adam_keeps_remainders_over_shards_of_fsdp2() {
     // A rank's 128 elements of each of five norms take the allocator's 512 bytes in place of 256.
     assert_eq!(masters(", master_dtype: int16"), 2 * share + 5 * 256);
 }
+
+/// DeepSpeed's first stage hands gradients to the host behind the last backward pass (runtime/zero/stage_1_and_2.py,
+/// `process_gradients`: `if self.partition_gradients or self.overlap_comm`): with more passes they lie on the GPU all the time,
+/// 8 030 261 248 x 2 B of them; its second stage hands them on as they come.
+#[test]
+fn the_first_stage_keeps_gradients_beside_an_optimizer_on_the_host() {
+    let most = |stage: &str, batch: u64| {
+        let prediction = predicted(&format!(
+            "{{model: {{preset: llama-3-8b, framework: pytorch, sequence_length: 2048, batch_size: {batch}}},
+             training: {{precision: bf16-fp32-master, gradient_dtype: bf16, cpu_offload: optimizer, micro_batch_size: 1,
+             activation_checkpointing: full}}, cluster: {{num_gpus: 8}}, distribution: {{sharding: {stage}, engine: deepspeed}}}}"
+        ));
+        prediction.largest().peak_allocated.0
+    };
+    let gradients = 8_030_261_248 * 2;
+    assert!(most("zero1", 16) >= 2 * gradients, "{}", most("zero1", 16));
+    assert!(most("zero1", 16) >= most("zero1", 8), "{} {}", most("zero1", 16), most("zero1", 8));
+    assert!(most("zero2", 16) < most("zero1", 16));
+}

@@ -17,7 +17,7 @@ use super::{Explorer, RankedPlan, Request, SearchProgress, start};
 use crate::advise::legal;
 use crate::advise::walk_cache::WalkCache;
 use crate::catalog::Catalog;
-use crate::plan::keywords::CpuOffload;
+use crate::plan::keywords::{CpuOffload, Sharding};
 use crate::plan::{Checkpointing, Fault, keys};
 use crate::predict::Job;
 
@@ -83,7 +83,7 @@ impl Explorer<'_> {
             let first = variants.first()?;
             self.space.shardings(first).into_iter().rev().find_map(|sharding| {
                 self.offloads.iter().find_map(|offload| {
-                    let knobs = |group: &DegreeGroup| Some(Knobs { sharding, ..self.frugal(group, *offload)? });
+                    let knobs = |group: &DegreeGroup| self.frugal(group, sharding, *offload);
                     // The first has the smallest micro batch, whose buffers are no larger than another's.
                     let job = variants.iter().find_map(|group| self.resolved(&knobs(group)?))?;
                     let least = walks.of(&job).least_memory(&job, &[*offload]);
@@ -94,13 +94,14 @@ impl Explorer<'_> {
         })
     }
 
-    /// What of a group needs least beside sharding.
-    fn frugal(&self, group: &DegreeGroup, offload: CpuOffload) -> Option<Knobs> {
+    /// What of a group that is shared out so needs least.
+    fn frugal(&self, group: &DegreeGroup, sharding: Sharding, offload: CpuOffload) -> Option<Knobs> {
         let (schedule, chunks) = self.space.schedules(group).into_iter().next()?;
-        let allowed = self.checkpointings.iter().filter(|again| self.space.allows(group, offload, again));
+        let allowed = self.checkpointings.iter().filter(|again| self.space.allows(group, sharding, (offload, again)));
         let knobs = allowed.map(|again| Knobs {
             schedule,
             chunks,
+            sharding,
             offload,
             checkpointing: again.clone(),
             ..Knobs::of_group(group)

@@ -29,9 +29,9 @@ use super::limits::legal;
 use super::walk_cache::{HeldWalks, WalkCache};
 use super::walls::throughput;
 use crate::catalog::Catalog;
-use crate::plan::keywords::{CpuOffload, Mode, Schedule};
+use crate::plan::keywords::{CpuOffload, Mode, Schedule, Sharding};
 use crate::plan::{Change, Checkpointing, Fault, Plan};
-use crate::predict::{Job, KnownCounts, LayerTimes, OperatorWalk, Outline, StepTimeline, outline};
+use crate::predict::{Job, KnownCounts, LayerTimes, OperatorWalk, Outline, StepTimeline, host_memory, outline};
 use crate::units::{Bytes, Seconds};
 use rank::{Candidate, Incumbents, SearchResults};
 use space::{DegreeGroup, Space};
@@ -61,17 +61,31 @@ pub struct RankedPlan {
     pub change: Change,
     /// Its figures.
     pub outline: Outline,
+    /// What of it lies in host memory, for each GPU; none where it was not asked for.
+    pub host: Option<Bytes>,
 }
 
 impl RankedPlan {
     /// The plan that comes to `job`, as it is.
     fn given(job: &Job) -> Self {
-        Self { knobs: Knobs::of(job), change: Change::default(), outline: outline(job) }
+        Self { knobs: Knobs::of(job), change: Change::default(), outline: outline(job), host: None }
     }
 
     /// A candidate as a change of `plan`, which comes to `job`.
     fn of(candidate: Candidate, plan: &Plan, job: &Job) -> Self {
-        Self { change: candidate.knobs.change(plan, job), knobs: candidate.knobs, outline: candidate.outline }
+        Self {
+            change: candidate.knobs.change(plan, job),
+            knobs: candidate.knobs,
+            outline: candidate.outline,
+            host: None,
+        }
+    }
+
+    /// Finds what of it lies in host memory. `start` is the job that the search of `plan` started from.
+    pub(super) fn ask_for_host(&mut self, plan: &Plan, start: &Job, catalog: &Catalog) {
+        let mut plan = plan.clone();
+        self.knobs.apply(&mut plan, start);
+        self.host = Job::resolve(&plan, catalog).ok().map(|job| host_memory(&job));
     }
 }
 
@@ -147,6 +161,9 @@ pub fn search_aloud(
     };
     let gathered = explorer.explore(&|so_far| tell(&|| found(so_far.clone())));
     let mut found = found(gathered);
+    for one in found.ranked.iter_mut().filter(|one| one.knobs.offload != CpuOffload::None) {
+        one.ask_for_host(request.plan, &job, catalog);
+    }
     if found.ranked.is_empty() && !found.cancelled {
         found.unsupported = fitting::unsupported(request, &job, catalog, progress).map(Box::new);
     }
@@ -295,14 +312,15 @@ impl Explorer<'_> {
     /// Every plan of a branch.
     fn branch(&self, branch: &Branch) -> SearchResults {
         let mut gathered = SearchResults::none();
-        let pairs =
-            self.offloads.iter().flat_map(|offload| self.checkpointings.iter().map(move |again| (offload, again)));
-        let variants =
-            pairs.filter(|(offload, again)| self.space.allows(&branch.group, **offload, again)).count() as u64;
+        let variants = |sharding: Sharding| {
+            let pairs =
+                self.offloads.iter().flat_map(|offload| self.checkpointings.iter().map(move |again| (*offload, again)));
+            pairs.filter(|pair| self.space.allows(&branch.group, sharding, *pair)).count() as u64
+        };
         let mut pruned = 0;
         for sharding in self.space.shardings(&branch.group) {
             if !self.may_matter(branch.least, &branch.group, Bytes::ZERO) {
-                pruned += variants;
+                pruned += variants(sharding);
                 continue;
             }
             let mut knobs = Knobs::of_group(&branch.group);
@@ -329,7 +347,7 @@ impl Explorer<'_> {
             // Walked and timed once something may fit.
             let mut timed: Option<(Arc<OperatorWalk>, StepTimeline)> = None;
             for (offload, least) in self.offloads.iter().zip(&memory) {
-                if !self.space.allows(&branch.group, *offload, checkpointing) {
+                if !self.space.allows(&branch.group, knobs.sharding, (*offload, checkpointing)) {
                     continue;
                 }
                 (job.training.cpu_offload, knobs.offload) = (*offload, *offload);

@@ -12,6 +12,7 @@ use super::{Explorer, RankedPlan, Request};
 use crate::advise::walk_cache::WalkCache;
 use crate::advise::walls::throughput;
 use crate::catalog::Catalog;
+use crate::plan::keywords::CpuOffload;
 use crate::plan::{Change, Fault, Plan, keys};
 use crate::predict::{Job, Verdict, outline};
 
@@ -101,7 +102,8 @@ fn all(space: &Space<'_>) -> Vec<Knobs> {
         for schedule in space.schedules(&group) {
             for sharding in space.shardings(&group) {
                 for checkpointing in &checkpointings {
-                    for offload in offloads.iter().filter(|offload| space.allows(&group, **offload, checkpointing)) {
+                    let allowed = |offload: &&CpuOffload| space.allows(&group, sharding, (**offload, checkpointing));
+                    for offload in offloads.iter().filter(allowed) {
                         let mut knobs = Knobs::of_group(&group);
                         ((knobs.schedule, knobs.chunks), knobs.sharding) = (schedule, sharding);
                         knobs.checkpointing.clone_from(checkpointing);

@@ -198,9 +198,17 @@ impl<'a> Space<'a> {
         all
     }
 
-    /// Whether the framework lets both be in a pipeline of `group`.
-    pub fn allows(&self, group: &DegreeGroup, offload: CpuOffload, checkpointing: &Checkpointing) -> bool {
-        self.kept(13) || legal::offloads(self.job, group.pipeline, offload, checkpointing)
+    /// Whether the framework lets both be in a pipeline of `group`, of which so much is shared out.
+    pub fn allows(
+        &self,
+        group: &DegreeGroup,
+        sharding: Sharding,
+        (offload, checkpointing): (CpuOffload, &Checkpointing),
+    ) -> bool {
+        let held = || {
+            offload != CpuOffload::Parameters || legal::holds_weights(self.job, sharding, group.data * group.context)
+        };
+        self.kept(13) || (legal::offloads(self.job, group.pipeline, offload, checkpointing) && held())
     }
 
     /// What may lie in host memory.

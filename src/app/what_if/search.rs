@@ -148,11 +148,11 @@ impl SearchView {
                     .collect()
             }
             Some(Ok(Answer::Gpus(found))) => {
-                found.apart().into_iter().map(|(gpus, plan)| row(format!("{gpus} GPUs"), &plan.ranked)).collect()
+                found.apart().into_iter().map(|(gpus, plan)| row(format!("{gpus} GPUs"), plan)).collect()
             }
             Some(Ok(Answer::Model(found))) => {
                 let plans = found.apart().into_iter().flat_map(LargestModel::plans);
-                plans.map(|(label, plan)| row(label, &plan.ranked)).collect()
+                plans.map(|(label, plan)| row(label, plan)).collect()
             }
             Some(Err(_)) | None => Vec::new(),
         }

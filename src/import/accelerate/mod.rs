@@ -10,7 +10,7 @@ use crate::launch::{Launcher, LauncherKind, World};
 use crate::origin::{Origin, Setting};
 use crate::plan::keys;
 use crate::rows::{SettingKind, SettingRow, take};
-use crate::settings::Settings;
+use crate::settings::{Settings, is_open};
 use crate::trainer::reentrant;
 use crate::unread::account_for;
 
@@ -252,6 +252,10 @@ pub fn set_fsdp(imported: &mut ImportedPlan, settings: &Settings) {
     }
     let offload = flag("offload_params").or_else(|| flag("cpu_offload")).filter(|found| found.value);
     imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "parameters")));
+    let told = |name: &str| settings.get(name).filter(|found| found.value.as_str().is_some_and(is_open));
+    if let Some(found) = told("fsdp_activation_checkpointing").or_else(|| told("activation_checkpointing")) {
+        imported.note(format!("{}: whether blocks are recomputed is not known here", found.origin));
+    }
     let recompute = flag("activation_checkpointing").filter(|found| found.value);
     if let Some(found) = recompute {
         imported.say(keys::training::activation_checkpointing, "full", found.origin.clone());

@@ -30,6 +30,10 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
         let told = settings::truth(arguments?.get("use_reentrant")?)?;
         Some(found.map(|_| told))
     };
+    let open = settings.get(ARGUMENTS).filter(|found| found.value.as_str().is_some_and(settings::is_open));
+    if let Some(found) = open {
+        return imported.miss(keys::training::use_reentrant, format!("{} says it", found.origin));
+    }
     let named = ["activation_checkpointing_kwargs.use_reentrant", NAME];
     let section = named.iter().find(|name| settings.is_set(name)).and_then(|name| settings.flag(name));
     say(imported, section.or_else(written).or_else(|| settings.flag(NAME)));

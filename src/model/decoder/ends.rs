@@ -313,6 +313,15 @@ impl DecoderContext<'_> {
         let chunk = tokens.div_ceil(rows.div_ceil(columns.max(1)).max(1)).checked_next_power_of_two().unwrap_or(tokens);
         let chunk = chunk.min(tokens).max(1);
         let element = b.element(x);
+        // Autocast goes on within the function (`amp_custom_fwd` without `cast_inputs`). It keeps a copy of the weight for the
+        // second product; the first one's operand is a view, whose copy goes at once.
+        let autocast = self.run.types.autocast;
+        let computed = autocast.unwrap_or(element);
+        let copies = if autocast.is_some_and(|to| to != b.element(head)) {
+            product(&[2, rows, columns, computed.bytes()])
+        } else {
+            0
+        };
         let grad_x = b.make(tokens.saturating_mul(columns), element, false);
         let grad_w = b.make(rows.saturating_mul(columns), b.element(head), false);
         let loss = b.make(1, Element::F32, true);
@@ -320,13 +329,13 @@ impl DecoderContext<'_> {
         let product_flops = 2.0 * tokens as f64 * columns as f64 * rows as f64;
         b.op(&Spec {
             name: "loss.fused",
-            unit: Unit::Matrix(element),
+            unit: Unit::Matrix(computed),
             // Logits, the input's gradient and the weight's: three matmuls of the same size.
             work: Work::Product(MatMul { batch: 3, rows: tokens, inner: columns, columns: rows, layer: false }),
             inputs: &[(x, Flow::New), (head, Flow::New)],
             outputs: &[loss, grad_x, grad_w],
             saved: if b.needs_grad(head) { &saved } else { &saved[..1] },
-            scratch_forward: product(&[chunk, rows, element.bytes() + 4]),
+            scratch_forward: product(&[chunk, rows, computed.bytes() + 4]).saturating_add(copies),
             flops: (3.0 * product_flops, 0.0),
             ..Spec::default()
         });

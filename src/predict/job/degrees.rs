@@ -1,6 +1,6 @@
 //! How many GPUs share what.
 
-use super::Notes;
+use super::{Notes, limits};
 use crate::framework::{Profile, Rule};
 use crate::model::{Architecture, ModelShape, Start};
 use crate::plan::keys;
@@ -307,6 +307,9 @@ fn schedule(plan: &Plan, pipeline: u64, notes: &mut Notes) -> Schedule {
                     format!("needs pipeline_schedule interleaved, which is {schedule}"),
                 );
             }
+            if schedule == Schedule::Interleaved && !several && pipeline > 1 {
+                notes.assume(keys::distribution::virtual_pipeline, "1: one piece a stage, which is 1f1b");
+            }
             schedule
         }
         None if several => Schedule::Interleaved,
@@ -349,7 +352,12 @@ fn check_family(degrees: &Degrees, architecture: &Architecture, profile: &Profil
 }
 
 /// Heads and experts that the degrees must divide.
-pub(super) fn check_model(degrees: &Degrees, architecture: &Architecture, profile: &Profile, notes: &mut Notes) {
+pub(super) fn check_model(
+    (degrees, mode): (&Degrees, Option<Mode>),
+    architecture: &Architecture,
+    profile: &Profile,
+    notes: &mut Notes,
+) {
     let tensor = degrees.tensor;
     check_family(degrees, architecture, profile, notes);
     let Some(decoder) = architecture.block() else { return };
@@ -366,6 +374,8 @@ pub(super) fn check_model(degrees: &Degrees, architecture: &Architecture, profil
             keys::distribution::tensor_parallel,
             format!("{tensor} must divide the model's {} KV heads, or they it", decoder.kv_heads),
         );
+    } else if decoder.mla.is_none() && tensor > decoder.kv_heads && mode != Some(Mode::Inference) {
+        limits::shared_kv_heads(tensor, decoder.kv_heads, profile, notes);
     }
     match &decoder.moe {
         Some(moe) if moe.experts % degrees.expert != 0 => notes.fault(

@@ -31,8 +31,8 @@ fn beside_the_model(model: &ModelPart) -> Vec<String> {
 /// Whether a plan has a key in vain, or has what a line says; the key, or the line.
 type Idle = (bool, &'static str);
 
-/// A plan beside what it came to.
-struct Asked<'a> {
+/// The keys of a plan beside what it came to.
+struct IdleKeys<'a> {
     plan: &'a Plan,
     profile: &'a Profile,
     degrees: &'a Degrees,
@@ -48,7 +48,7 @@ pub(super) fn note(
     notes: &mut Notes,
 ) {
     let inference = plan.training.mode == Some(Mode::Inference);
-    let asked = Asked { plan, profile, degrees, architecture, inference };
+    let asked = IdleKeys { plan, profile, degrees, architecture, inference };
     asked.refuse(notes);
     let given = asked.of_model().into_iter().chain(asked.of_training()).chain(asked.of_layout());
     for (_, key) in given.chain(asked.of_companions()).filter(|(is, _)| *is) {
@@ -66,7 +66,7 @@ pub(super) fn note(
     overlaps(plan, degrees, notes);
 }
 
-impl Asked<'_> {
+impl IdleKeys<'_> {
     /// Whether the framework reads a key that not all have.
     fn reads(&self, key: &str) -> bool {
         self.profile.support.own_keys.is.contains(&key)
@@ -162,11 +162,34 @@ impl Asked<'_> {
         ]
     }
 
-    fn of_layout(&self) -> [Idle; 3] {
-        let d = &self.plan.distribution;
-        let shards = self.degrees.sharding == Sharding::Zero3;
-        let each = shards && self.degrees.engine.is_fsdp();
+    fn of_layout(&self) -> [Idle; 11] {
+        let (d, degrees) = (&self.plan.distribution, self.degrees);
+        let shards = degrees.sharding == Sharding::Zero3;
+        let each = shards && degrees.engine.is_fsdp();
+        let nothing = degrees.sharding == Sharding::None;
+        let routes = self.architecture.block().is_some_and(|decoder| decoder.moe.is_some());
+        let alone = degrees.tensor == 1;
         [
+            (d.shard_group.is_some() && nothing, "distribution.shard_group (nothing is sharded)"),
+            (d.optimizer_instances.is_some_and(|copies| copies > 1) && nothing, "distribution.optimizer_instances"),
+            (
+                d.virtual_pipeline.is_some_and(|chunks| chunks > 1) && degrees.pipeline == 1,
+                "distribution.virtual_pipeline",
+            ),
+            (d.sequence_parallel == Some(true) && alone, "distribution.sequence_parallel (tensor_parallel is 1)"),
+            (
+                d.async_tensor_parallel == Some(true) && alone,
+                "distribution.async_tensor_parallel (tensor_parallel is 1)",
+            ),
+            (
+                d.overlap_tensor_parallel == Some(true) && alone,
+                "distribution.overlap_tensor_parallel (tensor_parallel is 1)",
+            ),
+            (d.moe_dispatcher.is_some() && !routes, "distribution.moe_dispatcher"),
+            (
+                d.overlap_expert_parallel == Some(true) && degrees.expert == 1,
+                "distribution.overlap_expert_parallel (expert_parallel is 1)",
+            ),
             (d.reduce_dtype.is_some() && !shards, "distribution.reduce_dtype"),
             (d.sync_each_micro_batch.is_some() && !each, "distribution.sync_each_micro_batch"),
             (d.cp_comm.is_some() && !self.reads("distribution.cp_comm"), "distribution.cp_comm"),
@@ -174,13 +197,9 @@ impl Asked<'_> {
     }
 
     /// Of other models and engines on the same GPUs.
-    fn of_companions(&self) -> [Idle; 5] {
+    fn of_companions(&self) -> [Idle; 4] {
         let (t, inference) = (&self.plan.training, self.inference);
         [
-            (
-                t.reference_model == Some(true) && t.lora.is_some() && !inference,
-                "training.reference_model (adapters: the base is the reference)",
-            ),
             (
                 t.generation_beside.is_some() && t.generation_memory.is_none(),
                 "training.generation_beside (needs training.generation_memory)",
@@ -211,7 +230,7 @@ impl Asked<'_> {
                 "training.moe_capacity_factor: tokens are taken to be spread evenly: none is dropped, no room padded",
             ),
             (
-                t.reference_model == Some(true) && !self.inference && t.lora.is_none(),
+                t.reference_model == Some(true) && !self.inference,
                 "training.reference_model: its forward pass is in the step's time and not among the roofline's operators",
             ),
         ]

@@ -5,7 +5,7 @@ use crate::catalog::{Curves, Generation, Gpu};
 use crate::framework::{Experts, Modules};
 use crate::model::{Architecture, Element, FusedKernels, ModelShape};
 use crate::plan::keys;
-use crate::plan::keywords::{Attention, Mode, Precision};
+use crate::plan::keywords::{Attention, Fp8Recipe, Mode, Precision};
 use crate::plan::traced::{TracedModel, TracedWork};
 
 /// Compute capability below 8.0.
@@ -56,6 +56,23 @@ pub(super) fn note_experts(
              probably faster"
         );
         notes.assume(keys::moe::intermediate_size, said);
+    }
+}
+
+/// Says where a recipe's scales want newer units (Transformer Engine, pytorch/fp8.py, `check_mxfp8_support` and
+/// `check_fp8_block_scaling_support`: compute capability 10.0, 9.0).
+pub(super) fn note_recipe(gpu: &Gpu, recipe: Fp8Recipe, (training, storage): (&Training, &Storage), notes: &mut Notes) {
+    if !storage.fp8 || training.mode != Mode::Train {
+        return;
+    }
+    let before = match gpu.generation {
+        Generation::Hopper => recipe == Fp8Recipe::Mxfp8,
+        Generation::Ada => matches!(recipe, Fp8Recipe::Mxfp8 | Fp8Recipe::Blockwise),
+        _ => false,
+    };
+    if before {
+        let said = format!("{recipe}: {} has no units for its scales: Transformer Engine refuses to run", gpu.name);
+        notes.assume(keys::training::fp8_recipe, said);
     }
 }
 

@@ -36,7 +36,18 @@ pub(super) fn check(
             format!("{}: must divide by 2 x distribution.context_parallel = {chunks}", batch.sequence),
         );
     }
+    if degrees.sequence_parallel && degrees.context == 1 && !batch.sequence.is_multiple_of(degrees.tensor) {
+        // core/tensor_parallel/mappings.py, `_split_along_first_dim`; torchtitan, train.py, seq_len_divisor
+        notes.fault(
+            keys::model::sequence_length,
+            format!(
+                "{}: sequence parallelism needs a multiple of tensor_parallel = {}",
+                batch.sequence, degrees.tensor
+            ),
+        );
+    }
     engines(degrees, training, notes);
+    weights_on_host(degrees, training, notes);
     if training.mode == Mode::Train {
         switches(profile, architecture, (degrees, training), notes);
     }
@@ -88,6 +99,35 @@ fn switches(
     if training.cpu_offload == CpuOffload::Parameters && keeps {
         let words = "parameters, for which the framework has no switch: it keeps its weights on the GPU";
         notes.assume(keys::training::cpu_offload, words);
+    }
+}
+
+/// More tensor-parallel ranks that train than KV heads: some hold a part of one. Servers give each rank a copy.
+pub(super) fn shared_kv_heads(tensor: u64, heads: u64, profile: &Profile, notes: &mut Notes) {
+    let key = keys::distribution::tensor_parallel;
+    if profile.support.shares_kv_heads.is {
+        notes.assume(key, format!("{tensor} over {heads} KV heads, which Megatron's core before 0.16 refuses"));
+    } else {
+        notes.fault(
+            key,
+            format!("{tensor}: no rank may hold a part of one of the model's {heads} KV heads; at most {heads}"),
+        );
+    }
+}
+
+/// Weights lie in host memory in shares: DeepSpeed has `offload_param` "only with stage 3" (runtime/zero/config.py), FSDP
+/// moves what it shards; neither DDP nor what shares out optimizer states alone has a word for it.
+fn weights_on_host(degrees: &Degrees, training: &Training, notes: &mut Notes) {
+    let shares = degrees.sharding == Sharding::Zero3 || degrees.engine.is_megatron();
+    if training.cpu_offload != CpuOffload::Parameters || training.mode != Mode::Train || shares {
+        return;
+    }
+    if degrees.data.saturating_mul(degrees.context) > 1 {
+        let words =
+            format!("parameters: distribution.sharding is {}; must be zero3, or optimizer here", degrees.asked());
+        notes.fault(keys::training::cpu_offload, words);
+    } else {
+        notes.assume(keys::training::cpu_offload, "parameters, as DeepSpeed's third stage and FSDP do on one rank");
     }
 }
 

@@ -225,7 +225,7 @@ impl LayoutIndependent {
         mut notes: Notes,
     ) -> Result<Job, Vec<Fault>> {
         let Self { profile, architecture, modules, hardware } = self;
-        degrees::check_model(&degrees, &architecture, profile, &mut notes);
+        degrees::check_model((&degrees, plan.training.mode), &architecture, profile, &mut notes);
         sight::check(plan, (profile, &degrees), &architecture, &mut notes);
         traced::check(plan, (profile, &degrees), &architecture, &mut notes);
         let lora = adapters::resolve(plan, profile, &architecture, &mut notes);
@@ -249,6 +249,7 @@ impl LayoutIndependent {
         idle::note(plan, (profile, &degrees), &architecture, &mut notes);
         delta::check((profile, &architecture), (&degrees, &training, storage.autocast), &mut notes);
         kernels::note(&hardware.gpu, &architecture, (&training, &storage), &mut notes);
+        kernels::note_recipe(&hardware.gpu, speed.fp8_recipe, (&training, &storage), &mut notes);
         kernels::note_experts(&speed.curves, &architecture, (&modules, &degrees), &mut notes);
         if let Some(decoder) = architecture.block() {
             note_latents(&training, decoder, &mut notes);

@@ -72,6 +72,9 @@ pub struct Training {
     pub padded_batch: bool,
     /// A frozen copy of the model reads each sample too (DPO's reference).
     pub reference_model: bool,
+    /// Each sample is read by a reference too: that copy, or the base without its adapters (TRL, trainer/dpo_trainer.py,
+    /// `null_ref_context`).
+    pub reference_pass: bool,
     /// What else stands on the same GPUs.
     pub companions: Companions,
     /// Model outputs stay alive until the next step.
@@ -165,6 +168,7 @@ pub(super) fn resolve(
         reentrant: part.use_reentrant == Some(true) && recomputes_blocks(part) && !profile.modules.reruns_all.is,
         // With adapters the base itself, without them, is the reference: no copy.
         reference_model: part.reference_model == Some(true) && mode == Mode::Train && lora.is_none(),
+        reference_pass: part.reference_model == Some(true) && mode == Mode::Train,
         companions: Companions::of(part, mode),
         lora,
         frozen: frozen(part.frozen.as_deref().unwrap_or_default(), architecture, notes),

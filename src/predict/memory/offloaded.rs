@@ -41,6 +41,9 @@ impl StageTapes<'_> {
 /// What is left on the GPU of `sum` where the host holds a part.
 fn offloaded(job: &Job, sum: Resident, offload: CpuOffload) -> Resident {
     let deepspeed = job.degrees.is_deepspeed();
+    // Its first stage hands gradients on behind the last backward pass alone (runtime/zero/stage_1_and_2.py,
+    // `process_gradients`: `partition_gradients or overlap_comm`).
+    let leave = deepspeed && job.degrees.sharding != Sharding::Zero1;
     match offload {
         CpuOffload::Optimizer => Resident {
             states: Bytes::ZERO,
@@ -48,8 +51,8 @@ fn offloaded(job: &Job, sum: Resident, offload: CpuOffload) -> Resident {
             optimizer_temporary: Bytes::ZERO,
             critic: sum.critic.saturating_sub(sum.masters + sum.states),
             // DeepSpeed sends reduced gradients to the host as they are made.
-            gradients: if deepspeed { Bytes::ZERO } else { sum.gradients },
-            gradients_before: sum.gradients_before && !deepspeed,
+            gradients: if leave { Bytes::ZERO } else { sum.gradients },
+            gradients_before: sum.gradients_before && !leave,
             ..sum
         },
         CpuOffload::Parameters => Resident {

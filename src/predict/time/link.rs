@@ -77,25 +77,30 @@ impl Path<'_> {
     /// fast link's rate; between domains every rank of a domain has a network port of its own, and rings through all
     /// of them share the traffic (NCCL builds one for each port).
     fn ring(&self, bytes: f64, scale: f64) -> Seconds {
-        let (hardware, speed) = (&self.job.hardware, &self.job.speed);
+        let speed = &self.job.speed;
         let ranks = self.group.ranks as f64;
-        let fast = hardware.interconnect.each_way.0 * speed.node.ring;
-        let rate = if self.domains > 1.0 {
-            fast.min(hardware.network.each_way.0 * speed.network.ring * self.near)
-        } else {
-            fast
-        };
         let near_hops = (ranks - self.domains).max(0.0);
         let far_hops = if self.domains > 1.0 { self.domains } else { 0.0 };
-        let start = if self.domains > 1.0 { speed.network.start_us } else { speed.node.start_us };
-        let steps = speed.node.steps_us(near_hops) + speed.network.steps_us(far_hops);
-        let sent = bytes * scale * (ranks - 1.0) / ranks / rate;
-        let long = Seconds((start + scale * steps) * 1e-6 + sent);
-        // NCCL takes the protocol that it reckons quickest (src/graph/tuning.cc, `ncclTopoGetAlgoTime`).
-        let short = speed.node.short.filter(|_| self.domains <= 1.0).map_or(long, |short| {
-            Seconds((short.start_us + scale * near_hops * short.hop_us) * 1e-6 + sent / short.share)
-        });
-        long.min(short)
+        self.quickest(near_hops, |near, share, start| {
+            let steps = near + speed.network.steps_us(far_hops);
+            Seconds((start + scale * steps) * 1e-6 + bytes * scale * (ranks - 1.0) / ranks / self.rate(share))
+        })
+    }
+
+    /// Bytes a second through all rings, of which those within a domain reach a share of what long messages do.
+    fn rate(&self, share: f64) -> f64 {
+        let (hardware, speed) = (&self.job.hardware, &self.job.speed);
+        let fast = hardware.interconnect.each_way.0 * speed.node.ring * share;
+        if self.domains > 1.0 { fast.min(hardware.network.each_way.0 * speed.network.ring * self.near) } else { fast }
+    }
+
+    /// NCCL takes the protocol that it reckons quickest (src/graph/tuning.cc, `ncclTopoGetAlgoTime`): each is told by the
+    /// microseconds of so many steps within a domain, its share of the long messages' rate, and how long it takes to start.
+    fn quickest(&self, near_hops: f64, seconds: impl Fn(f64, f64, f64) -> Seconds) -> Seconds {
+        let (node, network) = (&self.job.speed.node, &self.job.speed.network);
+        let start = |within: f64| if self.domains > 1.0 { network.start_us } else { within };
+        let long = seconds(node.steps_us(near_hops), 1.0, start(node.start_us));
+        node.short.map_or(long, |short| long.min(seconds(near_hops * short.hop_us, short.share, start(short.start_us))))
     }
 
     /// An all-reduce through NCCL's double binary trees over the domains, up and down, and along a chain within each (Jeaugey,
@@ -105,11 +110,10 @@ impl Path<'_> {
         if self.domains <= 1.0 {
             return Seconds(f64::INFINITY);
         }
-        let (hardware, speed) = (&self.job.hardware, &self.job.speed);
-        let fast = hardware.interconnect.each_way.0 * speed.node.ring;
-        let rate = fast.min(hardware.network.each_way.0 * speed.network.ring * self.near);
-        let steps = speed.node.steps_us(self.near - 1.0) + speed.network.steps_us(self.domains.log2().ceil());
-        Seconds((speed.network.start_us + 2.0 * steps) * 1e-6 + 2.0 * bytes / (rate * TREE))
+        let up = self.job.speed.network.steps_us(self.domains.log2().ceil());
+        self.quickest(self.near - 1.0, |near, share, start| {
+            Seconds((start + 2.0 * (near + up)) * 1e-6 + 2.0 * bytes / (self.rate(share) * TREE))
+        })
     }
 
     /// What leaves the domain of an all-to-all's bytes: each other rank's share; or, where a token that several experts

@@ -50,7 +50,7 @@ impl Stage {
         self.card += pass.card;
         self.host += pass.host;
         self.held += pass.held;
-        if job.training.reference_model {
+        if job.training.reference_pass {
             self.read_by_reference(job, tape, (pass, weights));
         }
         if weights.expert > 0.0 && job.speed.cuda_graph != CudaGraph::FullIteration {
@@ -292,9 +292,9 @@ impl StepTimeline {
         }
         let moved = |StageGroup { index, stage, .. }: &StageGroup| {
             let layers = job.stages[*index].layers();
-            // Transfers go on while collectives are waited for, unless those have the same lanes.
+            // Transfers go on while the GPU waits for its host or for collectives, unless those have the same lanes.
             let lanes = if job.hardware.interconnect.on_board { stage.beside.comm } else { PassCosts::default() };
-            let passes = (stage.card + stage.beside.waits).beyond(lanes);
+            let passes = (stage.card + stage.beside.waits + stage.late(job)).beyond(lanes);
             offload::seconds(job, step, &layers, stage.weights, passes)
         };
         self.stages.iter().map(moved).fold(Seconds::ZERO, Seconds::max)

@@ -11,8 +11,8 @@ use crate::units::Seconds;
 /// arXiv 2101.06840, table 4).
 const UPDATE: Seconds = Seconds(0.24e-9);
 
-/// Time of a step that transfers and the host's update take beyond what the passes of a micro-batch hide, with what is waited for
-/// in them.
+/// Time of a step that transfers and the host's update take beyond what the passes of a micro-batch may hide, with what is
+/// waited for in them.
 pub(in crate::predict) fn seconds(
     job: &Job,
     step: &StepTapes,
@@ -31,9 +31,9 @@ pub(in crate::predict) fn seconds(
     let gradients = Seconds(own * job.storage.gradient.bytes() as f64 / rate);
     // The GPUs of a node share its cores.
     let update = own * UPDATE * degrees.num_gpus.min(job.hardware.gpus_per_node.max(1)) as f64;
-    let out_and_in = |bytes: u64| {
+    let out_and_in = |bytes: u64, hides: PassCosts| {
         let one_way = Seconds(bytes as f64 / rate);
-        micro_batches * PassCosts { forward: one_way, backward: one_way }.beyond(passes).all()
+        micro_batches * PassCosts { forward: one_way, backward: one_way }.beyond(hides).all()
     };
     match job.training.cpu_offload {
         CpuOffload::None => Seconds::ZERO,
@@ -52,7 +52,8 @@ pub(in crate::predict) fn seconds(
             let by_module = !job.training.offload_modules.is_empty();
             let sent =
                 layers.iter().filter(|layer| **layer < until).map(|layer| step.layer(*layer).sent_bytes(by_module));
-            out_and_in(sent.fold(0, u64::saturating_add))
+            let hides = if job.profile.overlap.offloads.is { passes } else { PassCosts::default() };
+            out_and_in(sent.fold(0, u64::saturating_add), hides)
         }
         CpuOffload::Activations => Seconds::ZERO,
     }

@@ -1,7 +1,7 @@
 //! The smallest change, the fewest GPUs and the largest model, for people.
 
 use super::plans;
-use crate::advise::{FewestGpus, HeldPlan, LargestModel, Limit, SmallestChange, is_largest_tried};
+use crate::advise::{FewestGpus, LargestModel, Limit, RankedPlan, SmallestChange, is_largest_tried};
 use crate::report::page::paragraph;
 use crate::report::setup::gpus as gpus_of;
 use crate::units::{Bytes, three_figures};
@@ -14,8 +14,8 @@ pub fn gpus(plan: &str, found: &Limit<FewestGpus>, width: usize) -> String {
         paragraph(&mut text, "", &format!("{plan}: fits on no number of these GPUs"), width);
         return text;
     };
-    let line = |gpus: u64, one: &HeldPlan| {
-        let capacity = one.ranked.outline.capacity;
+    let line = |gpus: u64, one: &RankedPlan| {
+        let capacity = one.outline.capacity;
         let fewer = if gpus == 1 { "" } else { " and not on fewer" };
         format!("fits on {}{fewer} ({} of {}{})", gpus_of(gpus), capacity.needed, capacity.bytes, on_host(one))
     };
@@ -34,12 +34,12 @@ pub fn gpus(plan: &str, found: &Limit<FewestGpus>, width: usize) -> String {
             );
         }
     }
-    text.push_str(&plans(found.apart().into_iter().map(|(_, one)| &one.ranked)).render("  ", width));
+    text.push_str(&plans(found.apart().into_iter().map(|(_, one)| one)).render("  ", width));
     text
 }
 
 /// What of a plan lies in host memory, where any does.
-fn on_host(one: &HeldPlan) -> String {
+fn on_host(one: &RankedPlan) -> String {
     match one.host.filter(|host| *host > Bytes::ZERO) {
         Some(host) => format!(", and {host} of host memory for each GPU"),
         None => String::new(),
@@ -80,7 +80,7 @@ pub fn model(plan: &str, found: &Limit<LargestModel>, width: usize) -> String {
         let head = if at == 0 { plan } else { "with no more offload than the plan's own" };
         let line = match &one.billions {
             Some((billions, plan)) => {
-                let gpus = gpus_of(plan.ranked.outline.num_gpus);
+                let gpus = gpus_of(plan.outline.num_gpus);
                 let size = three_figures(*billions);
                 let host = on_host(plan).trim_start_matches(", and").to_owned();
                 let host = if host.is_empty() { host } else { format!(", with{host}") };
@@ -96,7 +96,7 @@ pub fn model(plan: &str, found: &Limit<LargestModel>, width: usize) -> String {
     }
     let both = apart.into_iter().flat_map(|one| {
         let sized = one.billions.iter().map(|(_, plan)| plan);
-        sized.chain(one.preset.iter().map(|(_, plan)| plan)).map(|plan| &plan.ranked)
+        sized.chain(one.preset.iter().map(|(_, plan)| plan))
     });
     text.push_str(&plans(both).render("  ", width));
     text

@@ -139,8 +139,8 @@ pub(in crate::predict) fn of_stage(
         let count = times as f64;
         // The reference model's forward pass: its share of the passes' kernels once more.
         let forward = passed.pass.card.forward.ratio_to(passed.pass.card.all()).unwrap_or(0.0);
-        let share = if job.training.reference_model { 1.0 + forward } else { 1.0 };
-        let forwards = if job.training.reference_model { 2.0 } else { 1.0 };
+        let share = if job.training.reference_pass { 1.0 + forward } else { 1.0 };
+        let forwards = if job.training.reference_pass { 2.0 } else { 1.0 };
         flops.forward += passed.flops.forward * (count * forwards);
         flops.backward += passed.flops.backward * count;
         flops.recompute += passed.flops.recompute * count;
