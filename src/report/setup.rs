@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::text::count;
 use crate::catalog::Generation;
-use crate::model::ModelShape;
+use crate::model::{Input, ModelShape};
 use crate::plan::keywords::{CpuOffload, MasterDtype, Mode, Schedule, Sharding};
 use crate::predict::{Component, Job, Phase, host_memory};
 use crate::units::{self, Bytes};
@@ -106,7 +106,8 @@ fn batch(job: &Job) -> String {
         batch.global, batch.micro, batch.accumulation, job.degrees.data
     );
     if batch.image > 0 {
-        said += &format!("; images of {0} x {0}", batch.image);
+        let what = if matches!(job.architecture.input(), Input::Captioned(_)) { "latents" } else { "images" };
+        said += &format!("; {what} of {0} x {0}", batch.image);
     } else {
         said += &format!("; sequence {}", units::grouped(batch.sequence));
         if batch.target > 0 {

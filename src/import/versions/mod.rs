@@ -105,6 +105,20 @@ pub fn finish(imported: &mut ImportedPlan, versions: &BTreeMap<String, String>) 
     if within("transformers", EXPERTS_IN_ONE, (u64::MAX, 0)) == Some(true) {
         adapters_of_experts(imported);
     }
+    eight_bits_of_embeddings(imported);
+}
+
+/// The Trainer registers every embedding for states of 32 bits where bitsandbytes' optimizer has those of 8 (`trainer.py`,
+/// `create_optimizer`: `register_module_override`); a loop of one's own makes the optimizer without it.
+fn eight_bits_of_embeddings(imported: &mut ImportedPlan) {
+    const TRAINERS: [&str; 4] = ["transformers", "axolotl", "LLaMA-Factory", "ms-swift"];
+    let told = imported.get(keys::training::optimizer).filter(|found| found.value == "adamw-8bit");
+    let by_trainer = told.is_some_and(|found| !matches!(found.origin, Origin::Program(_)));
+    if by_trainer && TRAINERS.contains(&imported.tool.as_str()) && imported.get(keys::lora::rank).is_none() {
+        imported.note(
+            "not modelled: the Trainer keeps 8-bit states of embeddings in fp32, 6 B more for each of their parameters",
+        );
+    }
 }
 
 /// transformers keeps the experts of a layer in one parameter each way since its fifth version (`models/qwen2_moe/

@@ -44,6 +44,7 @@ pub(super) fn resolve(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Opti
         network.each_way = BytesPerSec::from_giga(rate);
     }
     let per_node = plan.per_node().unwrap_or(USUAL_PER_NODE);
+    note_nodes(plan, (&gpu, per_node), notes);
     Some(Hardware {
         gpu,
         capacity,
@@ -54,6 +55,22 @@ pub(super) fn resolve(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Opti
         gpus_per_node: per_node,
         node_gpus: plan.cluster.nvlink_domain.unwrap_or(per_node).max(1),
     })
+}
+
+/// Says how many GPUs a node is taken to have where they are more, and that racks of superchips are one domain of NVLink.
+fn note_nodes(plan: &Plan, (gpu, per_node): (&Gpu, u64), notes: &mut Notes) {
+    if plan.gpus().is_none_or(|gpus| gpus <= per_node) {
+        return;
+    }
+    if plan.per_node().is_none() {
+        notes.assume(keys::cluster::gpus_per_node, per_node);
+    }
+    // Of the boards with that link those whose host is joined by NVLink-C2C.
+    let rack = gpu.link == "nvlink_5" && gpu.host_link > BytesPerSec::from_giga(100.0);
+    if rack && plan.cluster.nvlink_domain.is_none() {
+        let said = format!("{per_node}, the GPUs of a node; those of an NVL72 rack are one domain of 72");
+        notes.assume(keys::cluster::nvlink_domain, said);
+    }
 }
 
 fn gpu(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Option<Gpu> {

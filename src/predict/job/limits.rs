@@ -286,8 +286,9 @@ pub(super) fn size(
         notes.fault(
             if batch.image > 0 { "model.image_size" } else { "model.sequence_length" },
             format!(
-                "{} samples of that size are more than can be counted{}",
+                "{} {} of that size: more than can be counted{}",
                 batch.micro,
+                if batch.micro == 1 { "sample" } else { "samples" },
                 match architecture.input() {
                     Input::Captioned(_) => "; latents a side are an eighth of the image's pixels",
                     _ => "",
