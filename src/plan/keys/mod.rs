@@ -145,7 +145,7 @@ section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     moe_grouped_gemm: flag(), "all experts in one grouped GEMM";
     moe_capacity_factor: positive(1e3), "room an expert has, in parts of an even share";
     launch_blocking: flag(), "CUDA_LAUNCH_BLOCKING=1: the host waits for each kernel";
-    reference_model: flag(), "a frozen copy of the model beside it, read by each sample (DPO, KTO)";
+    reference_model: flag(), "a frozen copy, or with adapters the base, reads each sample too (DPO, KTO)";
     frozen_models_billions: positive(most::BILLIONS), "billions of parameters of other frozen models beside it: a vision tower, a teacher";
     critic_model: flag(), "a second trained model of its size beside it, with states of its own (PPO)";
     generation_memory: share(), "part of a GPU's memory that an engine takes to generate answers (vLLM, SGLang)";
