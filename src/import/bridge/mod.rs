@@ -172,11 +172,15 @@ pub fn set(imported: &mut ImportedPlan, recipe: &BridgeRecipe, over: &Settings, 
         }
         settings.set("seq_length", found.value.into(), found.origin);
     }
-    precision(imported, &mut settings, &own);
+    let precise = precision(imported, &mut settings, &own);
     if let Some(found) = own.flag("model.gradient_accumulation_fusion") {
         settings.set("no_gradient_accumulation_fusion", (!found.value).into(), found.origin);
     }
     megatron::train(imported, &settings, context);
+    if !precise {
+        imported.drop(keys::training::precision);
+        imported.miss(keys::training::precision, "the recipe's mixed_precision is not read");
+    }
     loss(imported, &own);
     imported.drop(keys::training::dropout);
     if made("peft").is_empty() && own.text("peft").is_some() {
@@ -226,13 +230,33 @@ fn named_model(imported: &mut ImportedPlan, own: &Settings, context: &ImportCont
     }
 }
 
-/// `bf16_mixed`, or a recipe of 8 bits by name (`training/mixed_precision.py`).
-fn precision(imported: &mut ImportedPlan, settings: &mut Settings, own: &Settings) {
+/// The switches of a `MixedPrecisionConfig` that a recipe makes itself: `bf16=True`, `fp8="hybrid"`. Whether they say it.
+fn own_precision(settings: &mut Settings, own: &Settings) -> bool {
+    let on = |name: &str| own.on(&format!("mixed_precision.{name}"));
+    let half = ["bf16", "fp16"].iter().find_map(|name| Some((*name, on(name)?)));
+    let Some((name, found)) = half else { return on("fp32").is_some() };
+    settings.set(name, true.into(), found.origin);
+    // `MixedPrecisionConfig`: its own value goes over that of `ddp` (`MixedPrecisionConfig.setup`).
+    if let Some(summed) = own.flag("mixed_precision.grad_reduce_in_fp32")
+        && !summed.value
+        && name == "bf16"
+    {
+        settings.set("grad_reduce_in_bf16", true.into(), summed.origin);
+    }
+    if settings.holds("fp8_format") && !settings.holds("fp8_recipe") {
+        let usual = Origin::Default { framework: VERSION, option: "fp8_recipe tensorwise".to_owned() };
+        settings.set("fp8_recipe", "tensorwise".into(), usual);
+    }
+    true
+}
+
+/// `bf16_mixed`, or a recipe of 8 bits by name (`training/mixed_precision.py`). Whether it is read.
+fn precision(imported: &mut ImportedPlan, settings: &mut Settings, own: &Settings) -> bool {
     let made = own.text(&format!("mixed_precision.{MADE}"));
     let named = made.filter(|found| found.value != "MixedPrecisionConfig" && !found.value.starts_with("get_"));
     let found = named.or_else(|| own.first_text(&["mixed_precision", "mixed_precision.0"]));
     let Some(found) = found else {
-        return imported.miss(keys::training::precision, "the recipe's mixed_precision is not read");
+        return own_precision(settings, own);
     };
     let half = if found.value.starts_with("fp16") { "fp16" } else { "bf16" };
     settings.set(half, true.into(), found.origin.clone());
@@ -255,6 +279,7 @@ fn precision(imported: &mut ImportedPlan, settings: &mut Settings, own: &Setting
     if !fp32 && half == "bf16" {
         settings.set("grad_reduce_in_bf16", true.into(), found.origin);
     }
+    true
 }
 
 /// The providers fuse their loss where a recipe does not say otherwise.
