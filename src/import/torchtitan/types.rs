@@ -20,6 +20,15 @@ pub fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     let converted = converters.filter(|found| {
         found.value.iter().any(|name| name.contains("float8") || name == "mx" || name.contains("mxfp8"))
     });
+    // The tables of converters that are not asked for say nothing (`components/quantization/`).
+    let idle = |name: &str| on(&format!("{name}.enable_{name}_linear")).is_none();
+    for (table, part) in [("float8.", "float8"), ("mx.", "mx")] {
+        let asked = converted.as_ref().is_some_and(|found| found.value.iter().any(|name| name.contains(part)));
+        if !asked && idle(part) {
+            let names = settings.iter().map(|(name, _)| name).filter(|name| name.starts_with(table));
+            names.for_each(|name| settings.accept(name));
+        }
+    }
     let fp8 = on("float8.enable_float8_linear").map(|found| found.origin).or(converted.map(|found| found.origin));
     let old = on("training.enable_fp8_linear").map(|found| found.origin);
     if let Some(origin) = fp8.or(old) {
@@ -28,11 +37,16 @@ pub fn precision(imported: &mut ImportedPlan, settings: &Settings) {
             return imported.miss(KEY, "training.dtype bfloat16 and float8 together have no word in a plan");
         }
         imported.say(KEY, "fp8-mixed", origin);
-        let recipe = settings.first_text(&["quantize.linear.float8.recipe_name", "float8.recipe_name"]);
+        let recipe = settings.text("float8.recipe_name");
         let word =
             recipe.map(|found| found.map(|name| if name.starts_with("rowwise") { "rowwise" } else { "tensorwise" }));
         let default = Origin::Default { framework: VERSION, option: "float8 tensorwise".to_owned() };
         imported.set(keys::training::fp8_recipe, word.or_else(|| Some(Setting::new("tensorwise", default))));
+        // With one scale for a tensor (torchao, `float8/fsdp_utils.py`); scales that are computed at once hold nothing.
+        let gathered = settings.flag("float8.enable_fsdp_float8_all_gather");
+        let scaled = imported.get(keys::training::fp8_recipe).is_some_and(|found| found.value == "tensorwise");
+        imported.set(keys::training::fp8_param_gather, gathered.filter(|_| scaled));
+        settings.accept("float8.precompute_float8_dynamic_scale_for_fsdp");
         return;
     }
     let stored = settings.text("training.dtype").filter(|found| found.value == "bfloat16");
