@@ -59,7 +59,11 @@ fn command<'a>(context: &'a ImportContext<'a>) -> Option<(&'a str, bool)> {
     }
     match program.name() {
         "swift" | "swift.cli.main" => TRAINING.contains(&first).then_some((first, false)),
-        "megatron" => TRAINING.contains(&first).then_some((first, true)),
+        "megatron" | "swift.cli._megatron.main" => TRAINING.contains(&first).then_some((first, true)),
+        // Its second version's own scripts (`examples/pytorch/llm/llm_sft.py`).
+        "llm_sft.py" | "llm_rlhf.py" | "llm_dpo.py" if swift_names::are_of_version_two(&program.words) => {
+            Some((if program.name() == "llm_sft.py" { "sft" } else { "rlhf" }, false))
+        }
         _ => {
             let path = program.path.trim_end_matches(".py");
             let name = path.rsplit(['/', '.']).next().unwrap_or("");

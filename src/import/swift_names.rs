@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::arguments;
 use super::imported::ImportedPlan;
 use super::origin::Origin;
 use super::settings::{DefaultValue, Settings};
@@ -41,6 +42,12 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 /// Models whose adapters sit on these by `DEFAULT` (`LoRATM.llama`).
 const LIKE_LLAMA: [&str; 7] = ["llama", "qwen1.5", "qwen2", "mistral", "mixtral", "yi-", "gemma"];
 const OF_LLAMA: [&str; 3] = ["q_proj", "k_proj", "v_proj"];
+
+/// Whether a command line has names that only its second version has.
+pub fn are_of_version_two(words: &[String]) -> bool {
+    let given = arguments::read(words).options;
+    OWN.iter().chain(&["model_type"]).any(|name| given.is_set(name))
+}
 
 /// What was given over the `usual` settings, under the names of today; why it is not told which weights are adapted, where
 /// it is not.
