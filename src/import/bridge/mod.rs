@@ -231,7 +231,29 @@ fn named_model(imported: &mut ImportedPlan, own: &Settings, context: &ImportCont
 }
 
 /// The switches of a `MixedPrecisionConfig` that a recipe makes itself: `bf16=True`, `fp8="hybrid"`. Whether they say it.
-fn own_precision(settings: &mut Settings, own: &Settings) -> bool {
+fn own_precision(imported: &mut ImportedPlan, settings: &mut Settings, own: &Settings) -> bool {
+    // Types that go with the switch, and how a loss is scaled.
+    const WITH: [&str; 13] = [
+        "fp32",
+        "fp16",
+        "bf16",
+        "fp8",
+        "fp8_recipe",
+        "fp8_param_gather",
+        "grad_reduce_in_fp32",
+        "params_dtype",
+        "pipeline_dtype",
+        "autocast_dtype",
+        "autocast_enabled",
+        "loss_scale",
+        "initial_loss_scale",
+    ];
+    let fields = own.below("mixed_precision");
+    let further = fields.iter().map(|(name, _)| name).filter(|name| *name != MADE && !WITH.contains(name));
+    let further: Vec<&str> = further.collect();
+    if !further.is_empty() {
+        not_modelled(imported, &format!("mixed_precision: {}", further.join(", ")));
+    }
     let on = |name: &str| own.on(&format!("mixed_precision.{name}"));
     let half = ["bf16", "fp16"].iter().find_map(|name| Some((*name, on(name)?)));
     let Some((name, found)) = half else { return on("fp32").is_some() };
@@ -256,7 +278,7 @@ fn precision(imported: &mut ImportedPlan, settings: &mut Settings, own: &Setting
     let named = made.filter(|found| found.value != "MixedPrecisionConfig" && !found.value.starts_with("get_"));
     let found = named.or_else(|| own.first_text(&["mixed_precision", "mixed_precision.0"]));
     let Some(found) = found else {
-        return own_precision(settings, own);
+        return own_precision(imported, settings, own);
     };
     let half = if found.value.starts_with("fp16") { "fp16" } else { "bf16" };
     settings.set(half, true.into(), found.origin.clone());
@@ -334,6 +356,8 @@ fn frozen(imported: &mut ImportedPlan, own: &Settings) {
 /// Says what a plan needs and the recipe sets to what is not known.
 fn unknown(imported: &mut ImportedPlan, own: &Settings) {
     // A section is made by a call, a value that is has been computed.
+    // What turns positions into angles holds nothing, and a builder is called later, if at all.
+    const IDLE: [&str; 2] = ["model.rotary_", "model._"];
     let computed = |name: &str, value: &Value| {
         value.as_str() == Some(UNKNOWN) || (name.ends_with(MADE) && name.split('.').count() > 2)
     };
@@ -341,8 +365,13 @@ fn unknown(imported: &mut ImportedPlan, own: &Settings) {
         .iter()
         .filter(|(name, found)| computed(name, &found.value))
         .filter(|(name, _)| !QUIET.iter().any(|part| name.starts_with(part) || *name == part.trim_end_matches('.')))
+        .filter(|(name, _)| !IDLE.iter().any(|part| name.starts_with(part)))
         .map(|(name, _)| name.trim_end_matches(MADE).trim_end_matches('.'))
         .collect();
+    // A section that is computed stands for what is in it.
+    let within =
+        |name: &&str| open.iter().any(|other| name.strip_prefix(other).is_some_and(|rest| rest.starts_with('.')));
+    let open: Vec<&str> = open.iter().copied().filter(|name| !within(name)).collect();
     if !open.is_empty() {
         not_modelled(imported, &format!("what the recipe computes for {}", open.join(", ")));
     }
