@@ -208,6 +208,9 @@ fn on_fsdp(imported: &mut ImportedPlan, settings: &Settings) {
         })
     });
     imported.set(keys::training::precision, word);
+    // `AutoModelForTokenClassification` of one label (`areal/engine/fsdp_engine.py`, `_create_llm_actor_or_critic`).
+    let scores = settings.on("actor.is_critic").map(|found| found.map(|_| 1));
+    imported.set(keys::model::classes, scores);
     let reduced = settings.text("actor.grad_reduce_dtype").map(|found| found.value);
     let reduced = if reduced.as_deref() == Some("bfloat16") { "bf16" } else { "fp32" };
     imported.say(keys::distribution::reduce_dtype, reduced, default("grad_reduce_dtype float32"));
