@@ -7,6 +7,29 @@ use crate::plan::keys;
 use crate::rows::not_modelled;
 use crate::settings::Settings;
 
+/// The tables of converters that are not asked for say nothing (`components/quantization/`).
+fn idle_tables(settings: &Settings, converted: Option<&Setting<Vec<String>>>) {
+    const TABLES: [(&str, &[&str]); 2] = [
+        (
+            "float8",
+            &[
+                "enable_fsdp_float8_all_gather",
+                "precompute_float8_dynamic_scale_for_fsdp",
+                "recipe_name",
+                "emulate",
+                "moe_fqns",
+            ],
+        ),
+        ("mx", &["recipe_name", "mxfp8_dim1_cast_kernel_choice", "moe_recipe_name", "moe_fqns"]),
+    ];
+    for (table, names) in TABLES {
+        let asked = converted.is_some_and(|found| found.value.iter().any(|name| name.contains(table)));
+        if !asked && settings.on(&format!("{table}.enable_{table}_linear")).is_none() {
+            names.iter().for_each(|name| settings.accept(&format!("{table}.{name}")));
+        }
+    }
+}
+
 /// FSDP2 keeps fp32 shards and casts what it gathers.
 pub fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     const KEY: &str = "training.precision";
@@ -20,15 +43,7 @@ pub fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     let converted = converters.filter(|found| {
         found.value.iter().any(|name| name.contains("float8") || name == "mx" || name.contains("mxfp8"))
     });
-    // The tables of converters that are not asked for say nothing (`components/quantization/`).
-    let idle = |name: &str| on(&format!("{name}.enable_{name}_linear")).is_none();
-    for (table, part) in [("float8.", "float8"), ("mx.", "mx")] {
-        let asked = converted.as_ref().is_some_and(|found| found.value.iter().any(|name| name.contains(part)));
-        if !asked && idle(part) {
-            let names = settings.iter().map(|(name, _)| name).filter(|name| name.starts_with(table));
-            names.for_each(|name| settings.accept(name));
-        }
-    }
+    idle_tables(settings, converted.as_ref());
     let fp8 = on("float8.enable_float8_linear").map(|found| found.origin).or(converted.map(|found| found.origin));
     let old = on("training.enable_fp8_linear").map(|found| found.origin);
     if let Some(origin) = fp8.or(old) {
