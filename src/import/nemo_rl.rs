@@ -242,13 +242,15 @@ fn on_tensors(imported: &mut ImportedPlan, settings: &Settings) {
 /// What NeMo-Automodel loads the policy's model with (`models/automodel/setup.py`); a `backend` gives its own models
 /// modules that are none of transformers' (`components/models/common/utils.py`, `BackendConfig`).
 fn automodel(imported: &mut ImportedPlan, settings: &Settings) {
-    // How the checkpoint is read and the router computes; fused rotary embeddings are forced off.
-    const IDLE: [&str; 7] = [
+    // How the checkpoint is read and the router computes, what is forced off (fused rotary embeddings), and what is
+    // ignored by now (`enable_deepep`).
+    const IDLE: [&str; 8] = [
         "policy.dequantize_base_checkpoint",
         "policy.dtensor_cfg.automodel_kwargs.backend._target_",
         "policy.dtensor_cfg.automodel_kwargs.backend.fake_balanced_gate",
         "policy.dtensor_cfg.automodel_kwargs.backend.enable_hf_state_dict_adapter",
         "policy.dtensor_cfg.automodel_kwargs.backend.rope_fusion",
+        "policy.dtensor_cfg.automodel_kwargs.backend.enable_deepep",
         "policy.dtensor_cfg.automodel_kwargs.backend.gate_precision",
         "policy.dtensor_cfg.automodel_kwargs.force_hf",
     ];
