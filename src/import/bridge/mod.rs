@@ -296,8 +296,9 @@ fn precision(imported: &mut ImportedPlan, settings: &mut Settings, own: &Setting
     if found.value.contains("fp4") {
         not_modelled(imported, &format!("{}: matrix multiplications in FP4", found.value));
     }
-    // Megatron sums in fp32 unless told otherwise.
-    let fp32 = own.flag("ddp.grad_reduce_in_fp32").is_none_or(|found| found.value);
+    // The precision's own value, fp32 where nobody sets it, goes over that of `ddp` (`update_config_with_precision_overrides`).
+    let fp32 = own.flag("mixed_precision.grad_reduce_in_fp32").is_none_or(|found| found.value);
+    own.accept("ddp.grad_reduce_in_fp32");
     if !fp32 && half == "bf16" {
         settings.set("grad_reduce_in_bf16", true.into(), found.origin);
     }

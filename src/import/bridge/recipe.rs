@@ -277,8 +277,12 @@ impl BridgeRecipe {
         });
         match call {
             Some((callee, inner)) => {
-                self.entries.remove(path);
+                // `cfg.a = made_of(cfg.a)`: what stood there.
+                let before =
+                    self.entries.remove(path).and_then(|found| Some(format!("\"{}\")", found.value.as_str()?)));
+                let itself = inner.trim_end_matches(')').trim() == format!("cfg.{path}");
                 self.entries.insert(format!("{below}{MADE}"), Setting::new(callee.into(), origin()));
+                let inner = before.as_deref().filter(|_| itself).unwrap_or(inner);
                 self.put_keywords(module, &below, inner, names, line);
             }
             None => {

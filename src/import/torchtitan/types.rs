@@ -30,6 +30,17 @@ fn idle_tables(settings: &Settings, converted: Option<&Setting<Vec<String>>>) {
     }
 }
 
+/// Says which layers a converter leaves in 16 bits beside the last one and routers (`filter_fqns`).
+fn left_out(imported: &mut ImportedPlan, settings: &Settings) {
+    const USUAL: [&str; 3] = ["output", "lm_head", "router.gate"];
+    let Some(found) = settings.texts("float8.filter_fqns") else { return };
+    let named = found.value.iter().flat_map(|names| names.split(',')).map(str::trim);
+    let others: Vec<&str> = named.filter(|name| !name.is_empty() && !USUAL.contains(name)).collect();
+    if !others.is_empty() {
+        not_modelled(imported, &format!("{}: {} in 16 bits beside FP8", found.origin, others.join(", ")));
+    }
+}
+
 /// FSDP2 keeps fp32 shards and casts what it gathers.
 pub fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     const KEY: &str = "training.precision";
@@ -62,6 +73,7 @@ pub fn precision(imported: &mut ImportedPlan, settings: &Settings) {
         let scaled = imported.get(keys::training::fp8_recipe).is_some_and(|found| found.value == "tensorwise");
         imported.set(keys::training::fp8_param_gather, gathered.filter(|_| scaled));
         settings.accept("float8.precompute_float8_dynamic_scale_for_fsdp");
+        left_out(imported, settings);
         return;
     }
     let stored = settings.text("training.dtype").filter(|found| found.value == "bfloat16");
