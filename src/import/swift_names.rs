@@ -117,3 +117,32 @@ pub fn accept_usual(settings: &Settings) {
         settings.accept(TOWER);
     }
 }
+
+/// `--deepspeed zero2_offload`: a configuration that comes with swift, its types as the Trainer's.
+pub fn bundled(arguments: &mut Settings, settings: &Settings) {
+    let Some(found) = settings.text("deepspeed") else { return };
+    // Before 3 they are called `default-zero3` (`swift/llm/ds_config/zero3.json`).
+    let (stage, offload) = match found.value.trim_start_matches("default-").replace('-', "_").as_str() {
+        "zero0" => (0, false),
+        "zero1" => (1, false),
+        "zero2" => (2, false),
+        "zero3" => (3, false),
+        "zero2_offload" => (2, true),
+        "zero3_offload" => (3, true),
+        _ => return,
+    };
+    arguments.set("deepspeed", Value::Null, found.origin.clone());
+    let auto = || Value::from("auto");
+    let mut put = |name: &str, value: Value| arguments.set(&format!("deepspeed.{name}"), value, found.origin.clone());
+    put("bf16.enabled", auto());
+    put("fp16.enabled", auto());
+    put("zero_optimization.stage", stage.into());
+    put("gradient_accumulation_steps", auto());
+    put("train_micro_batch_size_per_gpu", auto());
+    if offload {
+        put("zero_optimization.offload_optimizer.device", "cpu".into());
+        if stage == 3 {
+            put("zero_optimization.offload_param.device", "cpu".into());
+        }
+    }
+}
