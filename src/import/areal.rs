@@ -129,6 +129,12 @@ pub fn of_file(mut file: Settings, context: &ImportContext) -> ImportedPlan {
     attention(&mut imported, settings);
     batches(&mut imported, settings);
     companions(&mut imported, settings);
+    let collectives = |found: &Setting<serde_json::Value>| found.value.to_string().contains("\"HCCL_");
+    if settings.iter().any(|(name, found)| {
+        name.starts_with("actor.scheduling_spec") && (name.contains("HCCL_") || collectives(found))
+    }) {
+        not_modelled(&mut imported, "actor.scheduling_spec: the run is on Ascend's NPUs, the plan on GPUs");
+    }
     let runs_megatron = imported.get(keys::distribution::engine).is_some_and(|found| found.value == "megatron");
     for (name, _) in settings.iter() {
         let own = ["actor.", "train_dataset.batch_size", "train_dataset.max_length", "cluster."];
