@@ -271,6 +271,10 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
     if imported.get(keys::distribution::tensor_parallel).is_some() {
         imported.say(keys::distribution::sequence_parallel, true, default("sequence_parallel with tensor parallelism"));
     }
+    // `DistributedDataParallelConfig`: gradients are summed in fp32 unless told otherwise.
+    let halves = settings.flag("actor.megatron.ddp.grad_reduce_in_fp32").filter(|found| !found.value);
+    imported.set(keys::training::gradient_dtype, halves.map(|found| found.map(|_| "bf16")));
+    settings.accept("actor.grad_reduce_dtype");
     for name in ["recompute_method", "recompute_num_layers", "ddp.use_distributed_optimizer"] {
         settings.accept(&format!("actor.megatron.{name}"));
     }

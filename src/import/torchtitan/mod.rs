@@ -140,6 +140,9 @@ fn degrees(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
             keys::distribution::expert_tensor_parallel,
             degree("expert_tensor_parallel").or_else(|| Some(one("expert_tensor_parallel"))),
         );
+    } else {
+        // It counts beside expert ranks alone (`distributed/parallel_dims.py`).
+        settings.accept("parallelism.expert_tensor_parallel_degree");
     }
     let value = |imported: &ImportedPlan, key: &str| imported.whole(key).unwrap_or(1);
     let (tensor, stages) =
@@ -289,6 +292,8 @@ fn batch(imported: &mut ImportedPlan, settings: &Settings) {
 /// Into how many pieces a pipeline takes a rank's samples.
 fn pieces(settings: &Settings, local: &Setting<u64>, stages: u64, newest: bool) -> Option<Setting<u64>> {
     if stages < 2 {
+        // Without stages nothing is cut into pieces.
+        settings.accept("parallelism.pipeline_parallel_microbatch_size");
         return None;
     }
     if newest {
