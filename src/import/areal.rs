@@ -129,6 +129,12 @@ pub fn of_file(mut file: Settings, context: &ImportContext) -> ImportedPlan {
     attention(&mut imported, settings);
     batches(&mut imported, settings);
     companions(&mut imported, settings);
+    let collectives = |found: &Setting<serde_json::Value>| found.value.to_string().contains("\"HCCL_");
+    if settings.iter().any(|(name, found)| {
+        name.starts_with("actor.scheduling_spec") && (name.contains("HCCL_") || collectives(found))
+    }) {
+        not_modelled(&mut imported, "actor.scheduling_spec: the run is on Ascend's NPUs, the plan on GPUs");
+    }
     let runs_megatron = imported.get(keys::distribution::engine).is_some_and(|found| found.value == "megatron");
     for (name, _) in settings.iter() {
         let own = ["actor.", "train_dataset.batch_size", "train_dataset.max_length", "cluster."];
@@ -208,6 +214,9 @@ fn on_fsdp(imported: &mut ImportedPlan, settings: &Settings) {
         })
     });
     imported.set(keys::training::precision, word);
+    // `AutoModelForTokenClassification` of one label (`areal/engine/fsdp_engine.py`, `_create_llm_actor_or_critic`).
+    let scores = settings.on("actor.is_critic").map(|found| found.map(|_| 1));
+    imported.set(keys::model::classes, scores);
     let reduced = settings.text("actor.grad_reduce_dtype").map(|found| found.value);
     let reduced = if reduced.as_deref() == Some("bfloat16") { "bf16" } else { "fp32" };
     imported.say(keys::distribution::reduce_dtype, reduced, default("grad_reduce_dtype float32"));
@@ -262,6 +271,10 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
     if imported.get(keys::distribution::tensor_parallel).is_some() {
         imported.say(keys::distribution::sequence_parallel, true, default("sequence_parallel with tensor parallelism"));
     }
+    // `DistributedDataParallelConfig`: gradients are summed in fp32 unless told otherwise.
+    let halves = settings.flag("actor.megatron.ddp.grad_reduce_in_fp32").filter(|found| !found.value);
+    imported.set(keys::training::gradient_dtype, halves.map(|found| found.map(|_| "bf16")));
+    settings.accept("actor.grad_reduce_dtype");
     for name in ["recompute_method", "recompute_num_layers", "ddp.use_distributed_optimizer"] {
         settings.accept(&format!("actor.megatron.{name}"));
     }

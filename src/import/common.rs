@@ -104,7 +104,10 @@ impl<'a> ImportContext<'a> {
 /// Says of a run on a TPU that the plan is a GPU's.
 fn accelerator(imported: &mut ImportedPlan, context: &ImportContext) {
     let ascend = ["ASCEND_RT_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES", "NPU_VISIBLE_DEVICES"];
-    if let Some(found) = ascend.iter().find_map(|name| context.variable(name)) {
+    // Its collectives and its allocator have variables of their own.
+    let own = |name: &&String| ["HCCL_", "TORCH_HCCL_", "PYTORCH_NPU_"].iter().any(|start| name.starts_with(start));
+    let found = ascend.iter().find_map(|name| context.variable(name));
+    if let Some(found) = found.or_else(|| context.variable(context.variables.keys().find(own)?)) {
         not_modelled(imported, &format!("{}: the run is on Ascend's NPUs, the plan on GPUs", found.origin));
     }
     let told = context.variable("PJRT_DEVICE").filter(|found| !found.value.eq_ignore_ascii_case("cuda"));

@@ -75,7 +75,8 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
             let chosen = torchtitan::chosen(name, content, around.which)?;
             let Some(read) = of_python(name, chosen.as_deref().unwrap_or(content), &context) else {
                 return of_arguments(name, content, around, catalog)
-                    .or_else(|refused| documented::starters::plan(name, content, &context, refused));
+                    .or_else(|refused| documented::starters::plan(name, content, &context, refused))
+                    .or_else(|refused| hydra::plan_of_script(name, content, &context).ok_or(refused));
             };
             Some(read)
         }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Files;
+use super::common::ImportContext;
+use super::imported::ImportedPlan;
 use super::settings::Settings;
-use super::text;
+use super::{Files, file, text};
 
 /// So deep do lists name files that have lists.
 const MAX_DEPTH: usize = 4;
@@ -28,6 +29,30 @@ pub fn composed(settings: Settings, name: &str, files: &dyn Files) -> (Settings,
     }
     let composed = group.compose(settings, "", "", MAX_DEPTH);
     (composed, group.unread)
+}
+
+/// The plan of the file of settings that a script in Python is started with where nobody names another.
+pub fn plan_of_script(name: &str, content: &str, context: &ImportContext) -> Option<ImportedPlan> {
+    let (path, text) = file_of_script(name, content, context.run.files)?;
+    let mut imported = file::file(&path, &text, context.run, context.catalog).ok()?;
+    imported.note(format!("{name} is started with {path}, where its command names no other"));
+    Some(imported)
+}
+
+/// The path and the text of that file: `@hydra.main(config_path="conf", config_name="gpt")`, NeMo's `@hydra_runner`.
+fn file_of_script(name: &str, content: &str, files: &dyn Files) -> Option<(String, String)> {
+    let (_, rest) = content.split_once("\n@hydra")?;
+    let parts = text::arguments(rest.split_once('(')?.1);
+    let told = |key: &str| {
+        let value = parts.iter().find_map(|part| part.trim().strip_prefix(key)?.trim_start().strip_prefix('='))?;
+        let value = value.trim();
+        value.strip_prefix(['"', '\''])?.strip_suffix(['"', '\''])
+    };
+    let (folder, file) = (told("config_path")?, told("config_name")?);
+    let own = name.rsplit_once('/').map_or_else(String::new, |(own, _)| format!("{own}/"));
+    let path = format!("{own}{folder}/{}.yaml", file.trim_end_matches(".yaml"));
+    let text = files.read(&path).ok()?;
+    Some((path, text))
 }
 
 /// Folders beside the file's own in which hydra looks for what lists name (`hydra.searchpath`): `file://verl/trainer/config`,

@@ -22,7 +22,7 @@ pub fn is_inert(name: &str) -> bool {
 
 /// Settings that state what happens anyway where they have that value, and decide something with another one: one node,
 /// the wrapping block by block that sharding is counted with, one picture a sample.
-const USUAL: [(&str, &[&str]); 14] = [
+const USUAL: [(&str, &[&str]); 15] = [
     ("num_nodes", &["1"]),
     ("n_nodes", &["1"]),
     ("nnodes", &["1"]),
@@ -37,6 +37,7 @@ const USUAL: [(&str, &[&str]); 14] = [
     ("batching_strategy", &["normal"]),
     ("cp_mode", &["ulysses"]),
     ("backward_prefetch", &["backward_pre"]),
+    ("task_type", &["causal_lm"]),
 ];
 
 /// Whether a setting states what is counted anyway.

@@ -106,6 +106,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         self_launched(&mut imported, context, "llamafactory-cli starts torchrun on every GPU in sight");
     }
     set(&mut imported, &settings, context);
+    starter::say_modules(&mut imported, context);
     account_for(&mut imported, &settings);
     imported
 }

@@ -217,10 +217,7 @@ fn on_tensors(imported: &mut ImportedPlan, settings: &Settings) {
         other => common::set_optimizer(imported, other),
     }
     fused_adam(imported, settings);
-    imported.set(
-        keys::training::attention,
-        settings.text("policy.dtensor_cfg.automodel_kwargs.attn_implementation").and_then(attention),
-    );
+    automodel(imported, settings);
     let replicas = settings.whole("policy.dtensor_cfg.dp_replicate_size").filter(|found| found.value > 1);
     if let Some(found) = replicas {
         not_modelled(imported, &format!("{}: shards in {} groups", found.origin, found.value));
@@ -233,12 +230,45 @@ fn on_tensors(imported: &mut ImportedPlan, settings: &Settings) {
         adapters::set_targets(imported, if all { Some(linear()) } else { names });
     }
     for (name, _) in settings.iter() {
-        if name.starts_with("policy.megatron_cfg") || name.contains("lora_cfg") || name.contains("automodel_kwargs") {
+        if name.starts_with("policy.megatron_cfg") || name.contains("lora_cfg") {
             settings.accept(name);
         }
     }
     for name in ["foreach", "fused", "betas", "eps"] {
         settings.accept(&format!("policy.optimizer.kwargs.{name}"));
+    }
+}
+
+/// What NeMo-Automodel loads the policy's model with (`models/automodel/setup.py`); a `backend` gives its own models
+/// modules that are none of transformers' (`components/models/common/utils.py`, `BackendConfig`).
+fn automodel(imported: &mut ImportedPlan, settings: &Settings) {
+    // How the checkpoint is read and the router computes, what is forced off (fused rotary embeddings), and what is
+    // ignored by now (`enable_deepep`).
+    const IDLE: [&str; 8] = [
+        "policy.dequantize_base_checkpoint",
+        "policy.dtensor_cfg.automodel_kwargs.backend._target_",
+        "policy.dtensor_cfg.automodel_kwargs.backend.fake_balanced_gate",
+        "policy.dtensor_cfg.automodel_kwargs.backend.enable_hf_state_dict_adapter",
+        "policy.dtensor_cfg.automodel_kwargs.backend.rope_fusion",
+        "policy.dtensor_cfg.automodel_kwargs.backend.enable_deepep",
+        "policy.dtensor_cfg.automodel_kwargs.backend.gate_precision",
+        "policy.dtensor_cfg.automodel_kwargs.force_hf",
+    ];
+    let section = "policy.dtensor_cfg.automodel_kwargs";
+    let named = [format!("{section}.attn_implementation"), format!("{section}.backend.attn")];
+    let found = named.iter().find_map(|name| settings.text(name));
+    imported.set(keys::training::attention, found.and_then(attention));
+    IDLE.iter().for_each(|name| settings.accept(name));
+    if settings.flag(&format!("{section}.use_liger_kernel")).is_some_and(|found| !found.value) {
+        settings.accept(&format!("{section}.use_liger_kernel"));
+    }
+    let backend = settings.below(&format!("{section}.backend"));
+    let parts: Vec<String> = ["attn", "linear", "rms_norm", "experts", "dispatcher"]
+        .iter()
+        .filter_map(|name| Some(format!("{name} {}", backend.text(name)?.value)))
+        .collect();
+    if !parts.is_empty() {
+        not_modelled(imported, &format!("{section}.backend: NeMo-Automodel's own modules ({})", parts.join(", ")));
     }
 }
 

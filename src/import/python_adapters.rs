@@ -3,10 +3,10 @@
 use super::adapters;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
-use super::python::ScriptReader;
+use super::python::{PassedArgument, ScriptReader};
 use super::python_calls::{ScriptCalls, call};
 use super::rows::not_modelled;
-use super::script_adapters::{LoadedWeights, loaded_for_training};
+use super::script_adapters::{LoadedWeights, hands_on, loaded_for_training};
 use super::settings::{Settings, text};
 use crate::plan::keys;
 
@@ -18,7 +18,7 @@ pub const CALLS: [&str; 4] =
 pub fn set(imported: &mut ImportedPlan, calls: &ScriptCalls, reader: &ScriptReader, content: &str, unsloth: bool) {
     let reached = if calls.rank_is_absent { Some(false) } else { reader.reached(&CALLS) };
     if reached != Some(false) {
-        low_rank(imported, &calls.made, &calls.adapted, LoadedWeights::of(reader), unsloth);
+        low_rank(imported, calls, reader, unsloth);
     }
     if reached.is_none() {
         imported.note("adapters stand on a condition of the script that is not followed: they are taken as made");
@@ -35,11 +35,22 @@ pub fn set(imported: &mut ImportedPlan, calls: &ScriptCalls, reader: &ScriptRead
     other_adapters(imported, content);
 }
 
-fn low_rank(imported: &mut ImportedPlan, made: &Settings, adapted: &Settings, loaded: LoadedWeights, unsloth: bool) {
-    if adapted.iter().next().is_none() {
+/// Whether a configuration that names nothing makes adapters all the same: `SFTTrainer(peft_config=LoraConfig())`.
+fn makes_untold(reader: &ScriptReader) -> bool {
+    const CALL: &str = "get_peft_model";
+    let made = call(reader.content(), CALL).is_some() && reader.reached(&[CALL]) == Some(true);
+    !reader.passed(&CALLS, "r").is_empty() && (made || hands_on(reader) == Some(true))
+}
+
+fn low_rank(imported: &mut ImportedPlan, calls: &ScriptCalls, reader: &ScriptReader, unsloth: bool) {
+    let (made, adapted, loaded) = (&calls.made, &calls.adapted, LoadedWeights::of(reader));
+    if adapted.iter().next().is_none() && !makes_untold(reader) {
         return;
     }
-    if adapted.get("r").is_some() && adapted.whole("r").is_none() {
+    // `LoraConfig(**kwargs)`
+    let told = reader.passed(&CALLS, "r");
+    let open = adapted.get("r").is_none() && matches!(told.first(), Some((PassedArgument::Open, _)));
+    if open || adapted.get("r").is_some() && adapted.whole("r").is_none() {
         not_modelled(imported, "adapters, whose rank the script computes");
         return imported.miss(keys::lora::rank, "the script computes it");
     }

@@ -8,7 +8,7 @@ use super::imported::ImportedPlan;
 use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
 use super::python::ScriptReader;
-use super::python_models::models;
+use super::python_models::{self, models};
 use super::rollout;
 use super::rows::not_modelled;
 use super::script_defaults;
@@ -179,8 +179,8 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     // unsloth loads every checkpoint with a tower by the class for pictures and text (`unsloth/models/loader.py`, `FastModel`).
     if unsloth {
         vision::whole(&mut imported);
-    } else if !whole.contains("Gemma3ForCausalLM") {
-        vision::of_causal_class(&mut imported);
+    } else {
+        python_models::put_tower(&mut imported, &models, whole);
     }
     let uncut = python_lengths::leave_uncut(&mut settings, &mut imported, &reader);
     let called = called_text(context, name, content);

@@ -49,7 +49,8 @@ pub fn set(
     let asks = |name: &&str| {
         given(name)
             || (idle_arguments::mentions(whole_text, name) > assigned(whole_text, name)
-                && !idle.iter().any(|idle| idle == name))
+                && !idle.iter().any(|idle| idle == name)
+                && !is_field_alone(whole_text, name))
     };
     let asked: Vec<&str> = LENGTHS.into_iter().filter(asks).collect();
     imported.fill(keys::model::sequence_length, reader.named(&asked).first_whole(&asked));
@@ -57,6 +58,18 @@ pub fn set(
     let cut = cut.as_ref().and_then(whole);
     let origin = || Origin::Program(format!("{name}: max_length of its tokenizer"));
     imported.fill(keys::model::sequence_length, cut.map(|tokens| Setting::new(tokens, origin())));
+}
+
+/// Whether a name is a field of a class, `max_length: int = field(`, that nobody takes from an object: others of that name
+/// are parameters of functions.
+fn is_field_alone(text: &str, name: &str) -> bool {
+    let declares = |line: &str| {
+        let behind = line.trim_start().strip_prefix(name).map(str::trim_start);
+        behind.and_then(|rest| rest.strip_prefix(':')?.split_once("= field(")).is_some()
+    };
+    // An attribute of a class's own object is another's.
+    let taken = |(at, _): (usize, &str)| !text.get(..at).is_some_and(|before| before.ends_with("self"));
+    text.lines().any(declares) && !text.match_indices(&format!(".{name}")).any(taken)
 }
 
 /// How often a statement gives a name a value.

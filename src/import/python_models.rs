@@ -1,10 +1,12 @@
 //! The calls by which a script gets its models: weights that it loads, or new ones by the configuration of a name. Read,
 //! never run.
 
+use super::imported::ImportedPlan;
 use super::origin::Origin;
 use super::python::{PassedArgument, ScriptReader};
 use super::python_calls::call;
 use super::settings::Settings;
+use super::vision;
 
 /// Endings of classes whose `from_pretrained` makes the model that trains.
 const MODELS: [&str; 16] = [
@@ -29,6 +31,17 @@ const MODELS: [&str; 16] = [
 /// The calls that make models: `LlamaForCausalLM.from_pretrained`.
 pub fn models(content: &str) -> Vec<String> {
     made_of(content, ".from_pretrained")
+}
+
+/// Puts the tower before a language model that a script loads by classes for pictures and text alone.
+pub fn put_tower(imported: &mut ImportedPlan, classes: &[String], text: &str) {
+    const SEE: [&str; 4] = ["ForImageTextToText", "ForVision2Seq", "ForMultimodalLM", "ForConditionalGeneration"];
+    let sees = |class: &String| SEE.iter().any(|part| class.contains(part));
+    if !classes.is_empty() && classes.iter().all(sees) {
+        vision::whole(imported);
+    } else if !text.contains("Gemma3ForCausalLM") {
+        vision::of_causal_class(imported);
+    }
 }
 
 /// The calls that load the models of a script: of classes of models, or of whatever else.

@@ -249,8 +249,11 @@ pub fn prepare(imported: &mut ImportedPlan, reader: &ScriptReader, settings: &Se
         return;
     }
     say_further(imported, reader, settings);
+    // What a checkpoint says of itself holds however it is loaded (transformers, `quantizers/auto.py`, `pre_quantized`).
+    let own = imported.quantised.as_ref().map(|found| found.origin.to_string());
     let asked = imported.get(keys::lora::base_bits).map(|found| found.origin.to_string());
-    if let Some(origin) = asked.filter(|_| LoadedWeights::are_plain(reader)) {
+    if let Some(origin) = asked.filter(|asked| own.as_ref() != Some(asked)).filter(|_| LoadedWeights::are_plain(reader))
+    {
         imported.drop(keys::lora::base_bits);
         imported.drop(keys::lora::double_quant);
         imported.note(format!("{path} loads its weights as they are: {origin} quantises nothing there"));

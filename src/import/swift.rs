@@ -59,7 +59,11 @@ fn command<'a>(context: &'a ImportContext<'a>) -> Option<(&'a str, bool)> {
     }
     match program.name() {
         "swift" | "swift.cli.main" => TRAINING.contains(&first).then_some((first, false)),
-        "megatron" => TRAINING.contains(&first).then_some((first, true)),
+        "megatron" | "swift.cli._megatron.main" => TRAINING.contains(&first).then_some((first, true)),
+        // Its second version's own scripts (`examples/pytorch/llm/llm_sft.py`).
+        "llm_sft.py" | "llm_rlhf.py" | "llm_dpo.py" if swift_names::are_of_version_two(&program.words) => {
+            Some((if program.name() == "llm_sft.py" { "sft" } else { "rlhf" }, false))
+        }
         _ => {
             let path = program.path.trim_end_matches(".py");
             let name = path.rsplit(['/', '.']).next().unwrap_or("");
@@ -241,7 +245,7 @@ fn trained(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         arguments.set("attn_implementation", word.into(), found.origin);
     }
     accumulation(&mut arguments, settings, imported, context);
-    bundled(&mut arguments, settings);
+    swift_names::bundled(&mut arguments, settings);
     // Under half precision with full training the weights are raised to fp32 (`_check_... float16`), not in bf16.
     let half = settings.text("torch_dtype").is_some_and(|found| found.value == "bfloat16");
     let stored = if half || !full { WeightStorage::Half } else { WeightStorage::Full };
@@ -265,35 +269,6 @@ fn accumulation(arguments: &mut Settings, settings: &Settings, imported: &Import
     let Some(ranks) = ranks.filter(|ranks| *ranks > 0) else { return };
     let steps = 16_u64.div_ceil(micro.saturating_mul(ranks)).max(1);
     arguments.set("gradient_accumulation_steps", steps.into(), default("gradient_accumulation_steps 16 / batch"));
-}
-
-/// `--deepspeed zero2_offload`: a configuration that comes with swift, its types as the Trainer's.
-fn bundled(arguments: &mut Settings, settings: &Settings) {
-    let Some(found) = settings.text("deepspeed") else { return };
-    // Before 3 they are called `default-zero3` (`swift/llm/ds_config/zero3.json`).
-    let (stage, offload) = match found.value.trim_start_matches("default-").replace('-', "_").as_str() {
-        "zero0" => (0, false),
-        "zero1" => (1, false),
-        "zero2" => (2, false),
-        "zero3" => (3, false),
-        "zero2_offload" => (2, true),
-        "zero3_offload" => (3, true),
-        _ => return,
-    };
-    arguments.set("deepspeed", Value::Null, found.origin.clone());
-    let auto = || Value::from("auto");
-    let mut put = |name: &str, value: Value| arguments.set(&format!("deepspeed.{name}"), value, found.origin.clone());
-    put("bf16.enabled", auto());
-    put("fp16.enabled", auto());
-    put("zero_optimization.stage", stage.into());
-    put("gradient_accumulation_steps", auto());
-    put("train_micro_batch_size_per_gpu", auto());
-    if offload {
-        put("zero_optimization.offload_optimizer.device", "cpu".into());
-        if stage == 3 {
-            put("zero_optimization.offload_param.device", "cpu".into());
-        }
-    }
 }
 
 fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {

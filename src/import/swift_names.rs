@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::arguments;
 use super::imported::ImportedPlan;
 use super::origin::Origin;
 use super::settings::{DefaultValue, Settings};
@@ -41,6 +42,12 @@ const DEFAULTS: &[(&str, DefaultValue)] = &[
 /// Models whose adapters sit on these by `DEFAULT` (`LoRATM.llama`).
 const LIKE_LLAMA: [&str; 7] = ["llama", "qwen1.5", "qwen2", "mistral", "mixtral", "yi-", "gemma"];
 const OF_LLAMA: [&str; 3] = ["q_proj", "k_proj", "v_proj"];
+
+/// Whether a command line has names that only its second version has.
+pub fn are_of_version_two(words: &[String]) -> bool {
+    let given = arguments::read(words).options;
+    OWN.iter().chain(&["model_type"]).any(|name| given.is_set(name))
+}
 
 /// What was given over the `usual` settings, under the names of today; why it is not told which weights are adapted, where
 /// it is not.
@@ -108,5 +115,34 @@ pub fn accept_usual(settings: &Settings) {
     const TOWER: &str = "vit_gradient_checkpointing";
     if settings.flag(TOWER).is_some_and(|found| found.value == settings.is("gradient_checkpointing")) {
         settings.accept(TOWER);
+    }
+}
+
+/// `--deepspeed zero2_offload`: a configuration that comes with swift, its types as the Trainer's.
+pub fn bundled(arguments: &mut Settings, settings: &Settings) {
+    let Some(found) = settings.text("deepspeed") else { return };
+    // Before 3 they are called `default-zero3` (`swift/llm/ds_config/zero3.json`).
+    let (stage, offload) = match found.value.trim_start_matches("default-").replace('-', "_").as_str() {
+        "zero0" => (0, false),
+        "zero1" => (1, false),
+        "zero2" => (2, false),
+        "zero3" => (3, false),
+        "zero2_offload" => (2, true),
+        "zero3_offload" => (3, true),
+        _ => return,
+    };
+    arguments.set("deepspeed", Value::Null, found.origin.clone());
+    let auto = || Value::from("auto");
+    let mut put = |name: &str, value: Value| arguments.set(&format!("deepspeed.{name}"), value, found.origin.clone());
+    put("bf16.enabled", auto());
+    put("fp16.enabled", auto());
+    put("zero_optimization.stage", stage.into());
+    put("gradient_accumulation_steps", auto());
+    put("train_micro_batch_size_per_gpu", auto());
+    if offload {
+        put("zero_optimization.offload_optimizer.device", "cpu".into());
+        if stage == 3 {
+            put("zero_optimization.offload_param.device", "cpu".into());
+        }
     }
 }

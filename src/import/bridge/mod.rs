@@ -172,11 +172,15 @@ pub fn set(imported: &mut ImportedPlan, recipe: &BridgeRecipe, over: &Settings, 
         }
         settings.set("seq_length", found.value.into(), found.origin);
     }
-    precision(imported, &mut settings, &own);
+    let precise = precision(imported, &mut settings, &own);
     if let Some(found) = own.flag("model.gradient_accumulation_fusion") {
         settings.set("no_gradient_accumulation_fusion", (!found.value).into(), found.origin);
     }
     megatron::train(imported, &settings, context);
+    if !precise {
+        imported.drop(keys::training::precision);
+        imported.miss(keys::training::precision, "the recipe's mixed_precision is not read");
+    }
     loss(imported, &own);
     imported.drop(keys::training::dropout);
     if made("peft").is_empty() && own.text("peft").is_some() {
@@ -226,13 +230,55 @@ fn named_model(imported: &mut ImportedPlan, own: &Settings, context: &ImportCont
     }
 }
 
-/// `bf16_mixed`, or a recipe of 8 bits by name (`training/mixed_precision.py`).
-fn precision(imported: &mut ImportedPlan, settings: &mut Settings, own: &Settings) {
+/// The switches of a `MixedPrecisionConfig` that a recipe makes itself: `bf16=True`, `fp8="hybrid"`. Whether they say it.
+fn own_precision(imported: &mut ImportedPlan, settings: &mut Settings, own: &Settings) -> bool {
+    // Types that go with the switch, and how a loss is scaled.
+    const WITH: [&str; 13] = [
+        "fp32",
+        "fp16",
+        "bf16",
+        "fp8",
+        "fp8_recipe",
+        "fp8_param_gather",
+        "grad_reduce_in_fp32",
+        "params_dtype",
+        "pipeline_dtype",
+        "autocast_dtype",
+        "autocast_enabled",
+        "loss_scale",
+        "initial_loss_scale",
+    ];
+    let fields = own.below("mixed_precision");
+    let further = fields.iter().map(|(name, _)| name).filter(|name| *name != MADE && !WITH.contains(name));
+    let further: Vec<&str> = further.collect();
+    if !further.is_empty() {
+        not_modelled(imported, &format!("mixed_precision: {}", further.join(", ")));
+    }
+    let on = |name: &str| own.on(&format!("mixed_precision.{name}"));
+    let half = ["bf16", "fp16"].iter().find_map(|name| Some((*name, on(name)?)));
+    let Some((name, found)) = half else { return on("fp32").is_some() };
+    settings.set(name, true.into(), found.origin);
+    // `MixedPrecisionConfig`: its own value goes over that of `ddp` (`MixedPrecisionConfig.setup`).
+    if let Some(summed) = own.flag("mixed_precision.grad_reduce_in_fp32")
+        && !summed.value
+        && name == "bf16"
+    {
+        settings.set("grad_reduce_in_bf16", true.into(), summed.origin);
+    }
+    if settings.holds("fp8_format") && !settings.holds("fp8_recipe") {
+        let usual = Origin::Default { framework: VERSION, option: "fp8_recipe tensorwise".to_owned() };
+        settings.set("fp8_recipe", "tensorwise".into(), usual);
+    }
+    true
+}
+
+/// `bf16_mixed`, or a recipe of 8 bits by name (`training/mixed_precision.py`). Whether it is read.
+fn precision(imported: &mut ImportedPlan, settings: &mut Settings, own: &Settings) -> bool {
     let made = own.text(&format!("mixed_precision.{MADE}"));
     let named = made.filter(|found| found.value != "MixedPrecisionConfig" && !found.value.starts_with("get_"));
     let found = named.or_else(|| own.first_text(&["mixed_precision", "mixed_precision.0"]));
     let Some(found) = found else {
-        return imported.miss(keys::training::precision, "the recipe's mixed_precision is not read");
+        return own_precision(imported, settings, own);
     };
     let half = if found.value.starts_with("fp16") { "fp16" } else { "bf16" };
     settings.set(half, true.into(), found.origin.clone());
@@ -250,11 +296,13 @@ fn precision(imported: &mut ImportedPlan, settings: &mut Settings, own: &Setting
     if found.value.contains("fp4") {
         not_modelled(imported, &format!("{}: matrix multiplications in FP4", found.value));
     }
-    // Megatron sums in fp32 unless told otherwise.
-    let fp32 = own.flag("ddp.grad_reduce_in_fp32").is_none_or(|found| found.value);
+    // The precision's own value, fp32 where nobody sets it, goes over that of `ddp` (`update_config_with_precision_overrides`).
+    let fp32 = own.flag("mixed_precision.grad_reduce_in_fp32").is_none_or(|found| found.value);
+    own.accept("ddp.grad_reduce_in_fp32");
     if !fp32 && half == "bf16" {
         settings.set("grad_reduce_in_bf16", true.into(), found.origin);
     }
+    true
 }
 
 /// The providers fuse their loss where a recipe does not say otherwise.
@@ -309,6 +357,8 @@ fn frozen(imported: &mut ImportedPlan, own: &Settings) {
 /// Says what a plan needs and the recipe sets to what is not known.
 fn unknown(imported: &mut ImportedPlan, own: &Settings) {
     // A section is made by a call, a value that is has been computed.
+    // What turns positions into angles holds nothing, and a builder is called later, if at all.
+    const IDLE: [&str; 2] = ["model.rotary_", "model._"];
     let computed = |name: &str, value: &Value| {
         value.as_str() == Some(UNKNOWN) || (name.ends_with(MADE) && name.split('.').count() > 2)
     };
@@ -316,8 +366,13 @@ fn unknown(imported: &mut ImportedPlan, own: &Settings) {
         .iter()
         .filter(|(name, found)| computed(name, &found.value))
         .filter(|(name, _)| !QUIET.iter().any(|part| name.starts_with(part) || *name == part.trim_end_matches('.')))
+        .filter(|(name, _)| !IDLE.iter().any(|part| name.starts_with(part)))
         .map(|(name, _)| name.trim_end_matches(MADE).trim_end_matches('.'))
         .collect();
+    // A section that is computed stands for what is in it.
+    let within =
+        |name: &&str| open.iter().any(|other| name.strip_prefix(other).is_some_and(|rest| rest.starts_with('.')));
+    let open: Vec<&str> = open.iter().copied().filter(|name| !within(name)).collect();
     if !open.is_empty() {
         not_modelled(imported, &format!("what the recipe computes for {}", open.join(", ")));
     }

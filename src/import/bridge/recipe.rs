@@ -75,7 +75,11 @@ impl BridgeRecipe {
         let Some(body) = module.function(&own) else { return false };
         let mut names: RecipeNames = module.constants();
         names.extend(body.parameters.iter().filter_map(|(name, usual)| Some((name.clone(), usual.clone()?))));
-        names.extend(given.iter().cloned());
+        for (name, value) in given {
+            // One without a name goes to the parameter of its place.
+            let place = name.parse::<usize>().ok().and_then(|at| body.parameters.get(at));
+            names.insert(place.map_or(name, |(name, _)| name).clone(), value.clone());
+        }
         let mut branches: Vec<RecipeBranch> = Vec::new();
         for statement in &body.statements {
             self.steps += 1;
@@ -186,6 +190,11 @@ impl BridgeRecipe {
         at: (usize, usize),
     ) {
         let (line, deepest) = at;
+        // A section that a function is given under a name of its own: `model_cfg` for `cfg.model`.
+        let section = target.split_once('.').and_then(|(own, field)| Some((names.get(own)?, field)));
+        let given =
+            section.filter(|(section, _)| section.starts_with("cfg.")).map(|(own, field)| format!("{own}.{field}"));
+        let target = given.as_deref().unwrap_or(target);
         if target == "cfg" {
             if let Some(inner) = value.strip_prefix("ConfigContainer(") {
                 self.entries.clear();
@@ -208,10 +217,14 @@ impl BridgeRecipe {
     /// A call: what a function of the project does to `cfg`.
     fn called(&mut self, module: &RecipeModule, text: &str, names: &RecipeNames, deepest: usize) {
         let Some((callee, inner)) = text.split_once('(') else { return };
-        let given: Vec<(String, String)> = arguments(inner)
+        let parts = arguments(inner);
+        let given: Vec<(String, String)> = parts
             .iter()
-            .filter_map(|part| part.split_once('='))
-            .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+            .enumerate()
+            .map(|(place, part)| match part.split_once('=') {
+                Some((name, value)) => (name.trim().to_owned(), value.trim().to_owned()),
+                None => (place.to_string(), part.trim().to_owned()),
+            })
             .map(|(name, value)| (name, names.get(&value).cloned().unwrap_or(value)))
             .collect();
         let quiet = QUIET.contains(&callee.trim()) || callee.contains('.') && !callee.contains("cfg.");
@@ -264,8 +277,12 @@ impl BridgeRecipe {
         });
         match call {
             Some((callee, inner)) => {
-                self.entries.remove(path);
+                // `cfg.a = made_of(cfg.a)`: what stood there.
+                let before =
+                    self.entries.remove(path).and_then(|found| Some(format!("\"{}\")", found.value.as_str()?)));
+                let itself = inner.trim_end_matches(')').trim() == format!("cfg.{path}");
                 self.entries.insert(format!("{below}{MADE}"), Setting::new(callee.into(), origin()));
+                let inner = before.as_deref().filter(|_| itself).unwrap_or(inner);
                 self.put_keywords(module, &below, inner, names, line);
             }
             None => {

@@ -1,6 +1,8 @@
 //! What starts LLaMA-Factory's ranks.
 
 use crate::common::ImportContext;
+use crate::imported::ImportedPlan;
+use crate::rows::not_modelled;
 use crate::script_defaults::script_of;
 
 /// Whether the program starts torchrun itself, on every GPU in sight: the command, its module (`src/llamafactory/cli.py`,
@@ -8,4 +10,20 @@ use crate::script_defaults::script_of;
 pub fn starts_torchrun(context: &ImportContext) -> bool {
     let named = ["llamafactory-cli", "lmf", "llamafactory.cli"].contains(&context.program.name());
     named || script_of(context).is_some_and(|(_, text)| text.contains("llamafactory.cli import main"))
+}
+
+/// Says of a script of a project's own that starts LLaMA-Factory what its own modules may change before: `from patches import
+/// apply`, of a `patches.py` beside it.
+pub fn say_modules(imported: &mut ImportedPlan, context: &ImportContext) {
+    let Some((path, text)) = script_of(context).filter(|(_, text)| text.contains("llamafactory")) else { return };
+    let folder = path.rsplit_once('/').map_or_else(String::new, |(folder, _)| format!("{folder}/"));
+    let module = |line: &str| {
+        let line = line.trim_start();
+        let rest = line.strip_prefix("from ").or_else(|| line.strip_prefix("import "))?;
+        let name = rest.split([' ', '.', ',']).next().filter(|name| !name.is_empty() && *name != "llamafactory")?;
+        context.run.files.read(&format!("{folder}{name}.py")).is_ok().then(|| name.to_owned())
+    };
+    if let Some(name) = text.lines().find_map(module) {
+        not_modelled(imported, &format!("{path}: what {name}, a module beside it, changes of LLaMA-Factory"));
+    }
 }

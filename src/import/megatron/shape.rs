@@ -186,6 +186,8 @@ fn of_default_tokenizer(job: &Job) -> Option<Setting<u64>> {
 }
 
 fn position(job: &Job) -> Option<Setting<&'static str>> {
+    // It scales angles, of which there are as many.
+    job.settings.accept("rotary_seq_len_interpolation_factor");
     let given = job.settings.text("position_embedding_type")?;
     let rope = ["use_rotary_position_embeddings", "use_llama2_rotary_position_embeddings"]
         .iter()
@@ -260,7 +262,8 @@ fn experts(imported: &mut ImportedPlan, job: &Job) {
 
 /// `([0]*3+[1]*58)`: dense layers first, then experts in every one; `2`: in every second.
 fn pattern(text: &str) -> Option<(u64, u64)> {
-    let text: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
+    // One that a shell's `eval` reads has quotes inside quotes: `"'([1]*4)'"`.
+    let text: String = text.chars().filter(|letter| !letter.is_whitespace() && !['"', '\''].contains(letter)).collect();
     if let Ok(every) = text.parse() {
         return Some((0, every));
     }

@@ -15,7 +15,7 @@ const NODES: &str = "actor_num_nodes";
 const PER_NODE: &str = "actor_num_gpus_per_node";
 
 /// Options of slime's own, which are read here or bear on what generates alone.
-const OWN: [&str; 15] = [
+const OWN: [&str; 20] = [
     "use_dynamic_batch_size",
     "max_tokens_per_gpu",
     "log_probs_max_tokens_per_gpu",
@@ -32,6 +32,13 @@ const OWN: [&str; 15] = [
     "sglang_enable_dp_lm_head",
     // One of the two reasons for a reference (`slime/ray/placement_group.py`, `with_ref`), which is said to be there.
     "use_kl_loss",
+    // A teacher's log-probabilities come from a server, or from weights that lie on the host as the reference's do
+    // (`slime/ray/placement_group.py`, `with_opd_teacher`).
+    "use_opd",
+    "opd_type",
+    "opd_kl_coef",
+    "opd_teacher_load",
+    "opd_teacher_ckpt_step",
 ];
 
 /// Whether the arguments are slime's.

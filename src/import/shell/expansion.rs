@@ -169,10 +169,10 @@ impl Script {
 
     /// A variable that nobody has set: marked as such, but for what a cluster sets before the script begins.
     fn unset(&self, name: &str) -> String {
-        if self.is_surely_nothing(name) {
+        let value = unset(name);
+        if value.contains(UNSET) && self.is_surely_nothing(name) {
             return String::new();
         }
-        let value = unset(name);
         if value.contains(UNSET) && !matches!(name, "HOME" | "USER" | "RANDOM" | "PATH" | "PYTHONPATH") {
             self.unset.borrow_mut().push(name.to_owned());
         }

@@ -208,6 +208,9 @@ impl Script {
         let leading = words.iter().take_while(|word| assignment(word).is_some()).count();
         let command = words.split_off(leading);
         self.set_unseen(statement, &command);
+        if statement.starts_with("export ") {
+            self.export(&command);
+        }
         if command.is_empty() || statement.len() != rest.len() {
             self.left_out.extend(all.into_iter().filter(|name| stands_alone(rest, name)));
             for word in &words {
@@ -222,6 +225,18 @@ impl Script {
         }
         if !self.start(&words, &command, around, depth) && !self.follow(&command, around, depth) {
             self.note_command(words, command, (unset, begins_unset), rest);
+        }
+    }
+
+    /// Hands on variables that are set before: `export NNODES NPROC_PER_NODE`.
+    fn export(&mut self, names: &[String]) {
+        for name in names {
+            let told = self.variables.get(name).and_then(|words| <&[String; 1]>::try_from(words.as_slice()).ok());
+            if let Some([value]) = told.filter(|[value]| !value.is_empty() && !value.contains([UNSET]))
+                && !value.contains(UNKNOWN)
+            {
+                self.exported.insert(name.clone(), value.clone());
+            }
         }
     }
 

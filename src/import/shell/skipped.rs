@@ -32,6 +32,8 @@ impl Script {
         let words = statement.trim();
         let words = ["then ", "else "].iter().find_map(|word| words.strip_prefix(word)).unwrap_or(words);
         if let Some((name, _, value)) = assignment(declared(words.trim_start())) {
+            // What a command inside it is told is no option: `$(shuf -n 1 -i 1024-65535)`.
+            let value = value.split('`').next().and_then(|value| value.split("$(").next()).unwrap_or_default();
             let mut words = value.split_whitespace().map(|word| word.trim_start_matches(['(', '"', '\'']));
             let is_option = words.any(|word| word.starts_with('-'));
             *self.skipped.entry(name.to_owned()).or_insert(true) &= surely && is_option;

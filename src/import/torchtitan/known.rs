@@ -42,6 +42,21 @@ pub const RENAMED: &[(&str, &str)] = &[
     ("training.enable_async_tensor_parallel", "parallelism.enable_async_tensor_parallel"),
     ("training.compile", "compile.enable"),
     ("training.max_context_length", "training.seq_len"),
+    ("quantize.linear.float8.enable_fsdp_float8_all_gather", "float8.enable_fsdp_float8_all_gather"),
+    (
+        "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp",
+        "float8.precompute_float8_dynamic_scale_for_fsdp",
+    ),
+    ("quantize.linear.float8.recipe_name", "float8.recipe_name"),
+    ("quantize.linear.float8.filter_fqns", "float8.filter_fqns"),
+    ("quantize.linear.float8.emulate", "float8.emulate"),
+    ("quantize.grouped_mm.float8.fqns", "float8.moe_fqns"),
+    ("float8.moe_fqns_prototype", "float8.moe_fqns"),
+    ("quantize.linear.mx.recipe_name", "mx.recipe_name"),
+    ("quantize.linear.mx.filter_fqns", "mx.filter_fqns"),
+    ("quantize.linear.mx.mxfp8_dim1_cast_kernel_choice", "mx.mxfp8_dim1_cast_kernel_choice"),
+    ("quantize.grouped_mm.mx.recipe_name", "mx.moe_recipe_name"),
+    ("quantize.grouped_mm.mx.fqns", "mx.moe_fqns"),
 ];
 
 /// A configuration of the registry: flavor, samples a rank, sequence, tensor and expert ranks, whole

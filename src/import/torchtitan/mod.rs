@@ -3,6 +3,7 @@
 //! that go over either. Names and defaults: `torchtitan/config/job_config.py` at 9810191b^,
 //! `torchtitan/config_manager.py` at 82afc842^, `torchtitan/config/configs.py` at b5bcd76c.
 
+mod debug;
 mod known;
 mod python;
 mod renamed;
@@ -113,22 +114,7 @@ fn architecture(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     {
         return imported.say(keys::model::preset, *preset, origin);
     }
-    if name.value == "llama3" && plain == "debugmodel" {
-        // TransformerModelArgs(dim=256, n_layers=6, n_heads=16, vocab_size=2048)
-        let shape: [(&'static str, Value); 9] = [
-            ("model.architecture.hidden_size", 256.into()),
-            ("model.architecture.num_layers", 6.into()),
-            ("model.architecture.num_attention_heads", 16.into()),
-            ("model.architecture.intermediate_size", 768.into()),
-            ("model.architecture.vocab_size", 2048.into()),
-            ("model.architecture.activation", "swiglu".into()),
-            ("model.architecture.norm", "rmsnorm".into()),
-            ("model.architecture.linear_bias", false.into()),
-            ("model.architecture.tie_embeddings", false.into()),
-        ];
-        for (key, value) in shape {
-            imported.say(key, value, origin.clone());
-        }
+    if plain == "debugmodel" && debug::set(imported, (&name.value, &flavor), &origin, context) {
         return;
     }
     let folder = settings.first_text(&["model.hf_assets_path", "hf_assets_path"]);
@@ -154,6 +140,9 @@ fn degrees(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
             keys::distribution::expert_tensor_parallel,
             degree("expert_tensor_parallel").or_else(|| Some(one("expert_tensor_parallel"))),
         );
+    } else {
+        // It counts beside expert ranks alone (`distributed/parallel_dims.py`).
+        settings.accept("parallelism.expert_tensor_parallel_degree");
     }
     let value = |imported: &ImportedPlan, key: &str| imported.whole(key).unwrap_or(1);
     let (tensor, stages) =
@@ -303,6 +292,8 @@ fn batch(imported: &mut ImportedPlan, settings: &Settings) {
 /// Into how many pieces a pipeline takes a rank's samples.
 fn pieces(settings: &Settings, local: &Setting<u64>, stages: u64, newest: bool) -> Option<Setting<u64>> {
     if stages < 2 {
+        // Without stages nothing is cut into pieces.
+        settings.accept("parallelism.pipeline_parallel_microbatch_size");
         return None;
     }
     if newest {

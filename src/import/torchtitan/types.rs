@@ -7,6 +7,40 @@ use crate::plan::keys;
 use crate::rows::not_modelled;
 use crate::settings::Settings;
 
+/// The tables of converters that are not asked for say nothing (`components/quantization/`).
+fn idle_tables(settings: &Settings, converted: Option<&Setting<Vec<String>>>) {
+    const TABLES: [(&str, &[&str]); 2] = [
+        (
+            "float8",
+            &[
+                "enable_fsdp_float8_all_gather",
+                "precompute_float8_dynamic_scale_for_fsdp",
+                "recipe_name",
+                "emulate",
+                "moe_fqns",
+            ],
+        ),
+        ("mx", &["recipe_name", "mxfp8_dim1_cast_kernel_choice", "moe_recipe_name", "moe_fqns"]),
+    ];
+    for (table, names) in TABLES {
+        let asked = converted.is_some_and(|found| found.value.iter().any(|name| name.contains(table)));
+        if !asked && settings.on(&format!("{table}.enable_{table}_linear")).is_none() {
+            names.iter().for_each(|name| settings.accept(&format!("{table}.{name}")));
+        }
+    }
+}
+
+/// Says which layers a converter leaves in 16 bits beside the last one and routers (`filter_fqns`).
+fn left_out(imported: &mut ImportedPlan, settings: &Settings) {
+    const USUAL: [&str; 3] = ["output", "lm_head", "router.gate"];
+    let Some(found) = settings.texts("float8.filter_fqns") else { return };
+    let named = found.value.iter().flat_map(|names| names.split(',')).map(str::trim);
+    let others: Vec<&str> = named.filter(|name| !name.is_empty() && !USUAL.contains(name)).collect();
+    if !others.is_empty() {
+        not_modelled(imported, &format!("{}: {} in 16 bits beside FP8", found.origin, others.join(", ")));
+    }
+}
+
 /// FSDP2 keeps fp32 shards and casts what it gathers.
 pub fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     const KEY: &str = "training.precision";
@@ -20,6 +54,7 @@ pub fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     let converted = converters.filter(|found| {
         found.value.iter().any(|name| name.contains("float8") || name == "mx" || name.contains("mxfp8"))
     });
+    idle_tables(settings, converted.as_ref());
     let fp8 = on("float8.enable_float8_linear").map(|found| found.origin).or(converted.map(|found| found.origin));
     let old = on("training.enable_fp8_linear").map(|found| found.origin);
     if let Some(origin) = fp8.or(old) {
@@ -28,11 +63,17 @@ pub fn precision(imported: &mut ImportedPlan, settings: &Settings) {
             return imported.miss(KEY, "training.dtype bfloat16 and float8 together have no word in a plan");
         }
         imported.say(KEY, "fp8-mixed", origin);
-        let recipe = settings.first_text(&["quantize.linear.float8.recipe_name", "float8.recipe_name"]);
+        let recipe = settings.text("float8.recipe_name");
         let word =
             recipe.map(|found| found.map(|name| if name.starts_with("rowwise") { "rowwise" } else { "tensorwise" }));
         let default = Origin::Default { framework: VERSION, option: "float8 tensorwise".to_owned() };
         imported.set(keys::training::fp8_recipe, word.or_else(|| Some(Setting::new("tensorwise", default))));
+        // With one scale for a tensor (torchao, `float8/fsdp_utils.py`); scales that are computed at once hold nothing.
+        let gathered = settings.flag("float8.enable_fsdp_float8_all_gather");
+        let scaled = imported.get(keys::training::fp8_recipe).is_some_and(|found| found.value == "tensorwise");
+        imported.set(keys::training::fp8_param_gather, gathered.filter(|_| scaled));
+        settings.accept("float8.precompute_float8_dynamic_scale_for_fsdp");
+        left_out(imported, settings);
         return;
     }
     let stored = settings.text("training.dtype").filter(|found| found.value == "bfloat16");

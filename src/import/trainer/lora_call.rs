@@ -29,10 +29,11 @@ impl LoraCall {
         let text = if call(reader.content(), "LoraConfig").is_some() { reader.content() } else { reader.whole() };
         let calls: Vec<Vec<String>> = text
             .match_indices("LoraConfig(")
-            // `UniLoraConfig` makes other adapters.
+            // `UniLoraConfig` makes other adapters, `class LoraConfig():` none.
             .filter(|(at, _)| !text.get(..*at).is_some_and(|before| before.ends_with(char::is_alphanumeric)))
+            .filter(|(at, _)| !text.get(..*at).is_some_and(|before| before.ends_with("class ")))
             .filter_map(|(at, call)| Some(arguments(text.get(at + call.len()..)?)))
-            .filter(|parts| parts.iter().any(|part| part.contains('=')))
+            .filter(|parts| parts.is_empty() || parts.iter().any(|part| part.contains('=')))
             .collect();
         calls.first()?;
         let certain = reader.reached(&["LoraConfig"]) == Some(true);

@@ -22,6 +22,7 @@ use super::methods::{self, TrainingMethod};
 use super::origin::{Origin, Setting};
 use super::own_loop;
 use super::python::ScriptReader;
+use super::python_models;
 use super::script_defaults::script_of;
 use super::settings::{DefaultValue, Settings};
 use super::text;
@@ -182,7 +183,8 @@ fn set_all(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     length::length(imported, settings, context);
     script::low_rank(imported, settings, context, reader);
     set(imported, settings, context, stored(settings));
-    vision::of_causal_class(imported);
+    let classes = reader.map(|reader| python_models::models(reader.content())).unwrap_or_default();
+    python_models::put_tower(imported, &classes, reader.map_or("", ScriptReader::whole));
     vision::of_llava(imported, settings);
     spread::by_argument(settings, context, reader);
     account_for(imported, settings);

@@ -153,9 +153,14 @@ fn shipped(path: &str, context: &ImportContext) -> Option<Settings> {
 
 /// `--fsdp "full_shard auto_wrap"`, and what `--fsdp_config` adds.
 fn by_fsdp(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, options: &Setting<Vec<String>>) {
-    let config = settings.text("fsdp_config").filter(|found| found.value.ends_with(".json"));
     let below = settings.below("fsdp_config");
-    let mut config = config.and_then(|path| context.settings(&path.value, imported)).unwrap_or_else(|| below.clone());
+    // A file, or the same inline (transformers, `training_args.py`: `_VALID_DICT_FIELDS`).
+    let config = settings.text("fsdp_config").and_then(|found| match found.value.trim_start().starts_with('{') {
+        true => text::yaml(&found.origin.to_string(), &found.value).ok(),
+        false if found.value.ends_with(".json") => context.settings(&found.value, imported),
+        false => None,
+    });
+    let mut config = config.unwrap_or_else(|| below.clone());
     if !["version", "fsdp_version"].iter().any(|name| config.holds(name)) {
         config.adopt("version", &below, "version");
     }

@@ -180,12 +180,12 @@ fn shared(
     dtype: Option<Setting<String>>,
     strategy: Option<Setting<String>>,
 ) {
-    imported.set(
-        keys::training::activation_checkpointing,
-        recompute.map(|found| found.map(|on| if on { "full" } else { "none" })),
-    );
-    let half = dtype.filter(|found| found.value.starts_with("bf"));
-    let word = half.map(|found| found.map(|_| "bf16"));
+    let recompute = recompute.map(|found| found.map(|on| if on { "full" } else { "none" }));
+    imported.set(keys::training::activation_checkpointing, recompute);
+    let word = dtype.filter(|found| found.value.starts_with("bf")).map(|found| found.map(|_| "bf16"));
+    // Gradients are summed in fp32 whatever the weights are (`verl/workers/fsdp_workers.py`).
+    let reduced = word.as_ref().map(|_| Setting::new("fp32", default("MixedPrecision: reduce_dtype")));
+    imported.set(keys::distribution::reduce_dtype, reduced);
     imported.set(
         keys::training::precision,
         Some(word.unwrap_or_else(|| Setting::new("bf16-mixed", default("fp32 shards, MixedPrecision bf16")))),
@@ -346,9 +346,8 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         core::accept_bf16(settings, "actor_rollout_ref.actor.fsdp_config.dtype");
         shared(imported, recompute, dtype, settings.text("actor_rollout_ref.actor.strategy"));
         // `get_sharding_strategy`: SHARD_GRAD_OP.
-        let kept =
-            settings.flag("actor_rollout_ref.actor.fsdp_config.reshard_after_forward").filter(|found| !found.value);
-        imported.set(keys::distribution::sharding, kept.map(|found| found.map(|_| "zero2")));
+        let kept = settings.flag("actor_rollout_ref.actor.fsdp_config.reshard_after_forward");
+        imported.set(keys::distribution::sharding, kept.filter(|on| !on.value).map(|found| found.map(|_| "zero2")));
         attention(imported, settings, "actor_rollout_ref.model");
         optimizer(imported, settings, "actor_rollout_ref.actor.optim");
     }
