@@ -143,40 +143,66 @@ fn plans<'a>(ranked: impl IntoIterator<Item = &'a RankedPlan>) -> Table {
 
 fn numbered<'a>(ranked: impl IntoIterator<Item = (&'a RankedPlan, String)>) -> Table {
     let (ranked, numbers): (Vec<&RankedPlan>, Vec<String>) = ranked.into_iter().unzip();
-    let right = |head: &'static str| (head, Align::Right);
-    let moe = ranked.iter().any(|one| one.knobs.expert > 1);
-    let unit = ranked.first().map_or("tokens/s", |one| unit(&one.outline));
-    let mut heads = vec![
-        right("#"),
-        right(unit),
-        right("MFU %"),
-        right("GiB"),
-        ("", Align::Left),
-        right("dp"),
-        right("tp"),
-        right("pp"),
-        right("cp"),
-    ];
-    if moe {
-        heads.extend([right("ep"), right("etp")]);
-    }
-    let batches = ranked.windows(2).any(|two| two[0].knobs.batch() != two[1].knobs.batch());
-    if batches {
-        heads.push(right("batch"));
-    }
-    heads.extend([
-        right("micro"),
-        ("schedule", Align::Left),
-        ("shard", Align::Left),
-        ("recompute", Align::Left),
-        ("offload", Align::Left),
-    ]);
-    let hosts = ranked.iter().any(|one| one.host.is_some());
-    if hosts {
-        heads.push(right("host GiB"));
-    }
-    let mut table = Table::new(heads);
+    let columns = PlanColumns::of(&ranked);
+    let mut table = Table::new(columns.heads());
     for (one, number) in ranked.iter().zip(numbers) {
+        table.row(columns.cells(one, number));
+    }
+    let silent = [("", ""), ("cp", "1"), ("schedule", "–"), ("shard", "none"), ("offload", "none")];
+    table.without_constant(&silent)
+}
+
+/// Which columns a table of plans has.
+struct PlanColumns {
+    unit: &'static str,
+    moe: bool,
+    batches: bool,
+    hosts: bool,
+}
+
+impl PlanColumns {
+    fn of(ranked: &[&RankedPlan]) -> Self {
+        Self {
+            unit: ranked.first().map_or("tokens/s", |one| unit(&one.outline)),
+            moe: ranked.iter().any(|one| one.knobs.expert > 1),
+            batches: ranked.windows(2).any(|two| two[0].knobs.batch() != two[1].knobs.batch()),
+            hosts: ranked.iter().any(|one| one.host.is_some()),
+        }
+    }
+
+    fn heads(&self) -> Vec<(&'static str, Align)> {
+        let right = |head: &'static str| (head, Align::Right);
+        let mut heads = vec![
+            right("#"),
+            right(self.unit),
+            right("MFU %"),
+            right("GiB"),
+            ("", Align::Left),
+            right("dp"),
+            right("tp"),
+            right("pp"),
+            right("cp"),
+        ];
+        if self.moe {
+            heads.extend([right("ep"), right("etp")]);
+        }
+        if self.batches {
+            heads.push(right("batch"));
+        }
+        heads.extend([
+            right("micro"),
+            ("schedule", Align::Left),
+            ("shard", Align::Left),
+            ("recompute", Align::Left),
+            ("offload", Align::Left),
+        ]);
+        if self.hosts {
+            heads.push(right("host GiB"));
+        }
+        heads
+    }
+
+    fn cells(&self, one: &RankedPlan, number: String) -> Vec<String> {
         let knobs = &one.knobs;
         let mut cells = vec![
             number,
@@ -189,10 +215,10 @@ fn numbered<'a>(ranked: impl IntoIterator<Item = (&'a RankedPlan, String)>) -> T
             knobs.pipeline.to_string(),
             knobs.context.to_string(),
         ];
-        if moe {
+        if self.moe {
             cells.extend([knobs.expert.to_string(), knobs.expert_tensor.to_string()]);
         }
-        if batches {
+        if self.batches {
             cells.push(knobs.batch().to_string());
         }
         cells.extend([
@@ -202,13 +228,11 @@ fn numbered<'a>(ranked: impl IntoIterator<Item = (&'a RankedPlan, String)>) -> T
             knobs.checkpointing.to_string(),
             knobs.offload.to_string(),
         ]);
-        if hosts {
+        if self.hosts {
             cells.push(one.host.map_or_else(|| "–".to_owned(), Bytes::in_gib));
         }
-        table.row(cells);
+        cells
     }
-    let silent = [("", ""), ("cp", "1"), ("schedule", "–"), ("shard", "none"), ("offload", "none")];
-    table.without_constant(&silent)
 }
 
 fn schedule(knobs: &Knobs) -> String {

@@ -107,65 +107,76 @@ impl<'a> Player<'a> {
     pub(super) fn backward(&mut self, held: &StageTapes<'_>) {
         self.buffers.turn_back();
         if held.last {
-            let played = &self.step.last;
-            let parameters = self.step.walk.last.parameters();
-            self.drop_kept(played, BEHIND, 1);
-            let passed = self.step.passed(BEHIND);
-            self.retained[Group::Attention as usize] += passed;
-            let there = self.there(|units, step| units.at_head(step, &held.layers, true), Buffers::in_loss);
-            self.meet(Phase::Backward, Place::Named(self.ends.loss), &played.backward.clone(), there, true);
-            self.retained[Group::Attention as usize] -= passed;
-            self.outlast(played, 1);
-            if let Some(units) = &mut self.units {
-                units.waits(played);
-            } else {
-                self.gradients += self.new_gradients(played, parameters);
-            }
-            self.buffers.queue(self.resident.head_gradients);
+            self.backward_of_last(held);
         }
         for (at, run) in self.runs(held).into_iter().enumerate().rev() {
             let shown = self.is_shown(at, held.layers.len());
             for (layer, alike) in self.backward_ends(run) {
-                let played = self.step.layer(*layer);
-                let parameters = self.step.parameters(*layer);
-                // Those between have gone the same way.
-                let between = alike as u64 - 1;
-                self.gradients += between * self.new_gradients(played, parameters);
-                self.drop_kept(played, *layer, alike as u64);
-                self.outlast(played, between);
-                let (waiting, passed) = (self.step.waiting(*layer), self.step.passed(*layer));
-                self.retained[Group::ActivationGradient as usize] += waiting;
-                self.retained[Group::Attention as usize] += passed;
-                let ahead = self.reloaded(played, *layer);
-                self.add(ahead, u64::saturating_add);
-                let there = self.there(|units, step| units.in_backward(step, *layer), Buffers::in_backward);
-                self.meet(Phase::Backward, Place::Layer(*layer), &played.backward, there, shown);
-                if let Some((peak, there)) =
-                    self.units.as_ref().and_then(|one| one.reduction(self.step, *layer, played))
-                {
-                    let there = there + self.resident.accumulated;
-                    self.meet(Phase::Backward, Place::Layer(*layer), &peak, there, false);
-                }
-                self.add(ahead, u64::saturating_sub);
-                self.retained[Group::ActivationGradient as usize] -= waiting;
-                self.retained[Group::Attention as usize] -= passed;
-                self.outlast(played, 1);
-                self.gradients += self.left_gradients(*layer, played, parameters);
-                self.buffers.leave_layer();
+                self.backward_of_layers(*layer, alike as u64, shown);
             }
         }
         if held.first {
-            let played = &self.step.first;
-            let parameters = self.step.walk.first.parameters();
-            self.drop_kept(played, 0, 1);
-            let there = self.there(|units, _| units.in_root(), Buffers::in_root);
-            self.meet(Phase::Backward, Place::Named(self.ends.first), &played.backward.clone(), there, true);
-            if let Some((peak, there)) = self.units.as_ref().map(|units| units.root_reduction(played)) {
-                let there = there + self.resident.accumulated;
-                self.meet(Phase::Backward, Place::Named(self.ends.first), &peak, there, false);
-            }
+            self.backward_of_first();
+        }
+    }
+
+    fn backward_of_last(&mut self, held: &StageTapes<'_>) {
+        let played = &self.step.last;
+        let parameters = self.step.walk.last.parameters();
+        self.drop_kept(played, BEHIND, 1);
+        let passed = self.step.passed(BEHIND);
+        self.retained[Group::Attention as usize] += passed;
+        let there = self.there(|units, step| units.at_head(step, &held.layers, true), Buffers::in_loss);
+        self.meet(Phase::Backward, Place::Named(self.ends.loss), &played.backward.clone(), there, true);
+        self.retained[Group::Attention as usize] -= passed;
+        self.outlast(played, 1);
+        if let Some(units) = &mut self.units {
+            units.waits(played);
+        } else {
             self.gradients += self.new_gradients(played, parameters);
         }
+        self.buffers.queue(self.resident.head_gradients);
+    }
+
+    /// Back through `alike` layers that are like `layer`, the last to go.
+    fn backward_of_layers(&mut self, layer: u64, alike: u64, shown: bool) {
+        let played = self.step.layer(layer);
+        let parameters = self.step.parameters(layer);
+        // Those between have gone the same way.
+        let between = alike - 1;
+        self.gradients += between * self.new_gradients(played, parameters);
+        self.drop_kept(played, layer, alike);
+        self.outlast(played, between);
+        let (waiting, passed) = (self.step.waiting(layer), self.step.passed(layer));
+        self.retained[Group::ActivationGradient as usize] += waiting;
+        self.retained[Group::Attention as usize] += passed;
+        let ahead = self.reloaded(played, layer);
+        self.add(ahead, u64::saturating_add);
+        let there = self.there(|units, step| units.in_backward(step, layer), Buffers::in_backward);
+        self.meet(Phase::Backward, Place::Layer(layer), &played.backward, there, shown);
+        if let Some((peak, there)) = self.units.as_ref().and_then(|one| one.reduction(self.step, layer, played)) {
+            let there = there + self.resident.accumulated;
+            self.meet(Phase::Backward, Place::Layer(layer), &peak, there, false);
+        }
+        self.add(ahead, u64::saturating_sub);
+        self.retained[Group::ActivationGradient as usize] -= waiting;
+        self.retained[Group::Attention as usize] -= passed;
+        self.outlast(played, 1);
+        self.gradients += self.left_gradients(layer, played, parameters);
+        self.buffers.leave_layer();
+    }
+
+    fn backward_of_first(&mut self) {
+        let played = &self.step.first;
+        let parameters = self.step.walk.first.parameters();
+        self.drop_kept(played, 0, 1);
+        let there = self.there(|units, _| units.in_root(), Buffers::in_root);
+        self.meet(Phase::Backward, Place::Named(self.ends.first), &played.backward.clone(), there, true);
+        if let Some((peak, there)) = self.units.as_ref().map(|units| units.root_reduction(played)) {
+            let there = there + self.resident.accumulated;
+            self.meet(Phase::Backward, Place::Named(self.ends.first), &peak, there, false);
+        }
+        self.gradients += self.new_gradients(played, parameters);
     }
 
     /// What sharing out weights and gradients adds: FSDP's units, or others' buffers.

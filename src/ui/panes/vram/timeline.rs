@@ -80,9 +80,34 @@ pub fn draw_curve(
     let [axis, plot] = Layout::horizontal([Constraint::Length(7), Constraint::Fill(1)]).areas(chart);
     draw_axis(top, look, axis, buffer);
     let last = (points.len() - 1) as f64;
-    let colour = theme.roof_colour();
-    let guide = theme.guide_colour();
     let capacity = prediction.capacity.bytes.gib();
+    draw_lines(points, before.map(|before| before.timeline.as_slice()), (marked, [capacity, top]), look, plot, buffer);
+    let plot_width = plot.width as usize;
+    // The selected one is drawn over those that share its column.
+    for index in marked.into_iter().flat_map(|marked| (0..points.len()).chain([marked])) {
+        let column = (index as f64 * f64::from(plot.width.saturating_sub(1)) / last) as u16;
+        look.place_cells(Rect { x: plot.x + column, width: 1, ..plot }, index);
+    }
+    for phase in [Phase::Forward, Phase::Backward, Phase::Optimizer] {
+        let Some(first) = points.iter().position(|point| point.phase == phase) else { continue };
+        let column = (first as f64 / last * plot_width as f64) as u16;
+        let place = Rect { x: plot.x + column, width: plot.width.saturating_sub(column), ..phases };
+        Line::styled(fit(phase_word(&state.plans, phase), place.width as usize), theme.dim()).render(place, buffer);
+    }
+}
+
+/// Both plans' memory and the capacity, GiB up to the top.
+fn draw_lines(
+    points: &[TimelinePoint],
+    before: Option<&[TimelinePoint]>,
+    (marked, [capacity, top]): (Option<usize>, [f64; 2]),
+    look: &Look,
+    plot: Rect,
+    buffer: &mut Buffer,
+) {
+    let theme = &look.theme;
+    let (colour, guide) = (theme.roof_colour(), theme.guide_colour());
+    let last = (points.len() - 1) as f64;
     Canvas::default()
         .marker(Marker::Braille)
         .x_bounds([0.0, last])
@@ -91,8 +116,8 @@ pub fn draw_curve(
             canvas.draw(&Stroke { x1: 0.0, y1: capacity, x2: last, y2: capacity, color: guide });
             if let Some(before) = before {
                 // Another plan has another number of points: both curves span the step.
-                let stretch = last / (before.timeline.len().saturating_sub(1)).max(1) as f64;
-                for (index, pair) in before.timeline.windows(2).enumerate() {
+                let stretch = last / (before.len().saturating_sub(1)).max(1) as f64;
+                for (index, pair) in before.windows(2).enumerate() {
                     let x = index as f64 * stretch;
                     let (from, to) = (pair[0].allocated.gib(), pair[1].allocated.gib());
                     canvas.draw(&Stroke { x1: x, y1: from, x2: x + stretch, y2: to, color: guide });
@@ -108,18 +133,6 @@ pub fn draw_curve(
             }
         })
         .render(plot, buffer);
-    let plot_width = plot.width as usize;
-    // The selected one is drawn over those that share its column.
-    for index in marked.into_iter().flat_map(|marked| (0..points.len()).chain([marked])) {
-        let column = (index as f64 * f64::from(plot.width.saturating_sub(1)) / last) as u16;
-        look.place_cells(Rect { x: plot.x + column, width: 1, ..plot }, index);
-    }
-    for phase in [Phase::Forward, Phase::Backward, Phase::Optimizer] {
-        let Some(first) = points.iter().position(|point| point.phase == phase) else { continue };
-        let column = (first as f64 / last * plot_width as f64) as u16;
-        let place = Rect { x: plot.x + column, width: plot.width.saturating_sub(column), ..phases };
-        Line::styled(fit(phase_word(&state.plans, phase), place.width as usize), theme.dim()).render(place, buffer);
-    }
 }
 
 /// Labels at the top, the middle and the bottom.
