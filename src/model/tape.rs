@@ -361,6 +361,17 @@ impl Tape {
         self.get(id).view_of.unwrap_or(id)
     }
 
+    /// What comes in: of memory that holds more or less than its elements, the view.
+    #[must_use]
+    pub fn input(&self) -> Option<TensorId> {
+        let root = self.tensors.iter().position(|tensor| tensor.home == Home::Input)?;
+        let root = TensorId(u32::try_from(root).ok()?);
+        let view = TensorId(root.0 + 1);
+        let is_view = self.tensors.get(view.0 as usize).is_some_and(|tensor| tensor.view_of == Some(root));
+        let is_made = self.ops.iter().any(|op| self.ids(op.outputs).contains(&view));
+        Some(if is_view && !is_made { view } else { root })
+    }
+
     /// Elements of all its parameters on this GPU, tied ones left out.
     #[must_use]
     pub fn parameters(&self) -> u64 {

@@ -172,8 +172,10 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
         needs = any(x.requires_grad for x in (query, key, value))
         return aten._scaled_dot_product_efficient_attention(
             query, key, value, attn_mask, needs, dropout_p, is_causal, scale=scale)[0]
-    return aten._scaled_dot_product_attention_math(
-        query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa)[0]
+    # Autocast has cast what comes in, and is off within (aten/src/ATen/autocast_mode.h, `WrapFunction_`).
+    with torch.autocast("cuda", enabled=False):
+        return aten._scaled_dot_product_attention_math(
+            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa)[0]
 
 
 def stand_in_for_cuda():

@@ -57,6 +57,12 @@ fn cases() -> Vec<(Value, &'static [&'static str])> {
                                      "intermediate_layers_indices": [0, 1]}}),
             &["traced with one image of 64 pixels a side for each sample"],
         ),
+        // It says that it supports gradient checkpointing, and no layer of it asks (models/swiftformer/modeling_swiftformer.py).
+        (
+            json!({"model_type": "swiftformer", "architectures": ["SwiftFormerModel"], "depths": [2, 2, 2, 2],
+                   "embed_dims": [16, 24, 32, 48], "image_size": 64}),
+            &["SwiftFormerModel takes gradient_checkpointing_enable() and recomputes nothing"],
+        ),
     ]
 }
 

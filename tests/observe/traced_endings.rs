@@ -5,7 +5,7 @@ use crate::traced_scripts::hold;
 
 /// What a script does behind the preamble of [`hold`], whether it is traced, and what is said of it. Those with an endless loop hang
 /// where the end is caught.
-const SCRIPTS: [(&str, bool, &[&str]); 18] = [
+const SCRIPTS: [(&str, bool, &[&str]); 20] = [
     (
         "
 while True:
@@ -193,6 +193,23 @@ model(x).mean().backward()
 ",
         true,
         &["2,128 parameters"],
+    ),
+    // Targets of another model are computed before the step: no gradient leads there.
+    (
+        "
+for _ in range(2):
+    with torch.no_grad():
+        target = other(x)
+nn.functional.mse_loss(model(x)[:, :8], target).backward()
+",
+        true,
+        &["Sequential, 2,128 parameters", "before its step the script ran 2 passes of Linear without gradients"],
+    ),
+    // Plans have no weights of 8 bytes.
+    (
+        "model.double()(x.double()).mean().backward()",
+        false,
+        &["Sequential has weights of float64, and no plan has such a precision: trace it in float32"],
     ),
 ];
 

@@ -26,14 +26,14 @@ impl DecoderContext<'_> {
         let q = b.pointwise(name, q, Stash::Nothing);
         let k = b.pointwise(name, k, Stash::Nothing);
         let v = if repeat || own != Element::F32 { v } else { b.copy(name, v) };
-        let scores = self.scores(b, q, k, core);
+        // Autocast is off within (aten/src/ATen/autocast_mode.h, `WrapFunction_`).
+        let scores = self.bmm(b, "attention.scores", (q, k), core, (core.dim, core.keys));
         // Causal masking adds a bias to the scores.
         let masked = b.pointwise(name, scores, Stash::Nothing);
-        let masked = b.upper("attention.softmax", masked);
         let probabilities = b.pointwise("attention.softmax", masked, Stash::Output);
         b.of_rows();
         let probabilities = b.dropout("attention.dropout", probabilities, self.score_dropout());
-        let out = self.weigh(b, probabilities, v, core);
+        let out = self.bmm(b, "attention.values", (probabilities, v), core, (core.keys, core.value_dim));
         let out = b.cast(name, out, own);
         b.copy("attention.merge", out)
     }
@@ -226,10 +226,12 @@ impl DecoderContext<'_> {
     }
 
     pub fn scores(&self, b: &mut Builder<'_>, q: TensorId, k: TensorId, core: &Core) -> TensorId {
+        let (q, k) = (b.lower("attention.scores", q), b.lower("attention.scores", k));
         self.bmm(b, "attention.scores", (q, k), core, (core.dim, core.keys))
     }
 
     pub fn weigh(&self, b: &mut Builder<'_>, probabilities: TensorId, v: TensorId, core: &Core) -> TensorId {
+        let (probabilities, v) = (b.lower("attention.values", probabilities), b.lower("attention.values", v));
         self.bmm(b, "attention.values", (probabilities, v), core, (core.keys, core.value_dim))
     }
 
@@ -244,7 +246,6 @@ impl DecoderContext<'_> {
     ) -> TensorId {
         let batch = core.batch.saturating_mul(core.heads);
         let numel = product(&[batch, core.queries, columns]);
-        let (x, y) = (b.lower(name, x), b.lower(name, y));
         let element = b.element(x);
         let grad = b.needs_grad(x) || b.needs_grad(y);
         let out = b.make(numel, element, grad);

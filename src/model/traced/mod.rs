@@ -219,7 +219,8 @@ fn inputs(model: &TracedModel, site: &Site<'_>) -> u64 {
 
 /// What a sample is.
 pub fn input(model: &TracedModel) -> Input {
-    match (model.varies(SizeAxis::Image), model.varies(SizeAxis::Target)) {
+    // A decoder's length may be held.
+    match (model.varies(SizeAxis::Image), model.has(SizeAxis::Target)) {
         (true, _) => Input::Image(1, model.image.unwrap_or(224), model.image_varies),
         (false, true) => Input::Pair(None, model.longest),
         (false, false) if model.varies(SizeAxis::Sequence) => Input::Tokens(model.longest),

@@ -156,6 +156,7 @@ impl Site<'_> {
         let TracedTensor(shape, element, group, home, grad, cached, view_of) = tensor;
         let (home, grad) = match home {
             0 => (Home::Local, *grad != 0),
+            1 if view_of.is_some() => (Home::Local, *grad != 0 && arrival.reaches),
             1 => (Home::Input, *grad != 0 && arrival.reaches),
             2 => (Home::Elsewhere, *grad != 0 && arrival.has(at) && view_of.is_none_or(|root| trains(tape, root))),
             at => (Home::Weight(at - 3), tape.weights[(at - 3) as usize].trained),

@@ -1,5 +1,6 @@
 """Kernels that PyTorch chooses by the device it runs on, chosen as on a recent GPU."""
 
+import contextlib
 import importlib.util
 
 import torch
@@ -63,8 +64,10 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
         return aten._scaled_dot_product_efficient_attention(
             query, key, value, attn_mask, needs, dropout_p, is_causal, scale=scale)[0]
     grouped = {"enable_gqa": enable_gqa} if enable_gqa else {}
-    return aten._scaled_dot_product_attention_math(
-        query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, **grouped)[0]
+    # Autocast has cast what comes in, and is off within (aten/src/ATen/autocast_mode.h, `WrapFunction_`).
+    with torch.autocast(device, enabled=False) if is_autocast(device) else contextlib.nullcontext():
+        return aten._scaled_dot_product_attention_math(
+            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, **grouped)[0]
 
 
 def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, **_):

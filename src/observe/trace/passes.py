@@ -1,5 +1,6 @@
 """Passes of a model before the one that its loss comes of: code that prints a shape or a summary calls the model, too."""
 
+import contextlib
 import weakref
 
 import torch
@@ -18,6 +19,20 @@ class Passes:
     def __init__(self):
         self.made, self.left_out, self.failure = [], None, None
         self.has_failed = False
+        # Calls without gradients from outside of any, by the module's class, and whether one runs.
+        self.without, self.is_within = {}, False
+
+    @contextlib.contextmanager
+    def without_gradients(self, module):
+        """A call without gradients, before the step."""
+        within, self.is_within = self.is_within, True
+        if not within and any(True for _ in module.parameters()):
+            name = type(module).__name__
+            self.without[name] = self.without.get(name, 0) + 1
+        try:
+            yield
+        finally:
+            self.is_within = within
 
     def add(self, module, shapes, out):
         """A call has ended."""
@@ -58,4 +73,8 @@ class Passes:
         notes = [f"a pass of {self.left_out} of which no loss comes is left out"] if self.left_out else []
         if self.failure:
             notes.append(f"the script caught an error of a pass, which is left out: {self.failure}")
+        if self.without:
+            named = " and ".join(f"{count:,} pass{'es' if count > 1 else ''} of {name}" for name, count in list(self.without.items())[:3])
+            notes.append(f"not modelled: before its step the script ran {named} without gradients, as for targets or an evaluation: what "
+                         "such passes of each step take is not in the tape")
         return notes

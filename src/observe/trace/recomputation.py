@@ -25,9 +25,9 @@ def owner_of(function):
     return getattr(function, "__self__", function)
 
 
-def blocks_of(model, blocks, run):
+def blocks_of(model, blocks, run, notes):
     """The modules that a step recomputes, by path; those that stand in rows, where it says nothing else. `run` runs its forward
-    pass."""
+    pass; `notes` hears of a model that says it recomputes, and asks for nothing."""
     supports = any(getattr(model, name, False) is True for name in SUPPORTS)
     if not supports or layers_of(model) == set(blocks.values()):
         return blocks
@@ -52,6 +52,9 @@ def blocks_of(model, blocks, run):
         run()
     finally:
         model._set_gradient_checkpointing(enable=enabled, gradient_checkpointing_func=checkpoint.checkpoint)
+    if not asked and blocks:
+        notes.append(f"{type(model).__name__} takes gradient_checkpointing_enable() and recomputes nothing: "
+                     "training.activation_checkpointing stands for code that wraps its blocks")
     if not asked or any(one not in paths for one in asked):
         return blocks
     return {paths[one]: one for one in asked}

@@ -129,7 +129,8 @@ class Watch:
             if not watch.answers and (watch.model is None or watch.is_over()) and is_trained(module, args):
                 watch.begin(module, args, kwargs)
             if watch.model is None and not torch.is_grad_enabled():
-                return watch.evaluate(module, args, kwargs)
+                with watch.passes.without_gradients(module):
+                    return watch.evaluate(module, args, kwargs)
             try:
                 made = watch.call(module, *args, **kwargs)
             except Exception as error:
@@ -326,6 +327,8 @@ def finished(watch, device, script, say):
         raise Refused(f"{script} runs {type(model).__name__} on the host's processor: move it with .to(\"cuda\"), or trace it with "
                       "--cpu")
     types = {one.dtype for one in model.parameters() if one.dtype.is_floating_point}
+    if torch.float64 in types:
+        raise Refused(f"{type(model).__name__} has weights of float64, and no plan has such a precision: trace it in float32")
     precision = "mixed" if watch.recorder.autocast else "fp32" if types == {torch.float32} else "half"
     point = sizes_of(watch.batch)
     empty = next((name for name, value in watch.batch.items() if not value.numel()), None)

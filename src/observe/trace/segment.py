@@ -110,17 +110,29 @@ class Writer:
             made = self.local(v, tensor, element, group, grad)
         elif v == self.came_in or (self.came_in is not None and self.input_id is None
                                    and self.r.tensors[self.came_in].storage == tensor.storage and v == self.came_in):
-            made = self.add(self.shape(tensor), element, "residual", "input", grad, self.lasts(tensor.storage))
-            self.roots[tensor.storage] = made
-        elif self.input_id is not None and not grad and self.roots.get(tensor.storage) == self.input_id:
+            made = self.input(tensor, element, grad)
+        elif self.input_id is not None and not grad and self.is_in_input(tensor):
             # What came in, as an operator that writes over it saw it before: this segment may be the one to hold it.
-            made = self.add(self.shape(tensor), element, group, "local", grad, 0, self.input_id)
+            made = self.add(self.shape(tensor), element, group, "local", grad, 0, self.roots[tensor.storage])
         else:
             made = self.add(self.shape(tensor), element, group, "elsewhere", grad, self.stays(tensor.storage),
                             self.roots[tensor.storage] if self.is_taken_over(tensor.storage, {self.order}) else None)
             self.roots.setdefault(tensor.storage, made)
         self.ids[v] = made
         return made
+
+    def input(self, tensor, element, grad):
+        """What comes in; where that is a part of what is in memory, or expanded, all that is there beside it."""
+        there, lasts = self.r.storages[tensor.storage].bytes, self.lasts(tensor.storage)
+        if there == tensor.numel * tensor.dtype.itemsize:
+            made = self.roots[tensor.storage] = self.add(self.shape(tensor), element, "residual", "input", grad, lasts)
+            return made
+        root = self.roots[tensor.storage] = self.add([Number(there)], "u8", "residual", "input", False, lasts)
+        return self.add(self.shape(tensor), element, "residual", "input", grad, 0, root)
+
+    def is_in_input(self, tensor):
+        """Whether it lies in the memory of what comes in."""
+        return self.r.tensors[self.came_in].storage == tensor.storage and tensor.storage in self.roots
 
     def take_over(self):
         """What comes from far before and is first saved here is there from the start."""

@@ -5,6 +5,7 @@ beside."""
 import checkpoints
 import lasting
 import versions
+import waiting
 from groups import Groups
 from names import Number, element_of, within
 
@@ -194,6 +195,7 @@ class Assembly(Groups):
             for v, later in sorted(leaving[order], key=lambda entry: entry[0] != self.main.get(order)):
                 self.leave(order, v, later, done)
             self.outlive(order, done)
+        waiting.hold_wholes(self)
 
     def outlive(self, order, done):
         """What nobody reads any more and a frame, or a part of the graph that leads to no loss, holds while later segments run: as
@@ -230,7 +232,7 @@ class Assembly(Groups):
         next_takes = is_main and order + 1 in later
         flows = sorted(one for one in self.flows.get(v, ()) if one > order)
         if flows and flows[-1] > order + next_takes:
-            first = order + (2 if next_takes and self.shares_gradient(order, v, flows) else 1)
+            first = order + (2 if next_takes and waiting.shares_gradient(self, order, v, flows) else 1)
             if flows[-1] >= first:
                 self.pending.append([flows[-1], first, [Number(side) for side in tensor.shape], element_of(tensor.dtype)[0]])
                 self.pending_of.append((order, v))
@@ -292,19 +294,6 @@ class Assembly(Groups):
         blocks = [one for one in later if one > first and self.pieces[self.run[one]][1]]
         known = (0 if blocks else 1) + (2 if next_takes else 0)
         self.pass_on(first, died, storage, [known] if known else ())
-
-    def shares_gradient(self, order, v, flows):
-        """Whether the gradient that waits for `v`, which the next segment reads, is the one that comes to that segment's output: a sum
-        of both hands it to both. Parts of a concatenation lie in one memory."""
-        beside = self.main.get(order + 1)
-        for at in (one for one in flows if one > order + 1):
-            for group in self.pieces[self.run[at]][2]:
-                passed = {self.resolve(number) for number, flow in group.flows.items() if flow == "pass"}
-                if beside is not None and {v, beside} <= passed:
-                    self.shared_gradients.add(order + 1)
-                    tensors = self.r.tensors
-                    return any(tensors[number].numel == tensors[v].numel for number in group.outputs)
-        return False
 
     def pass_on(self, first, died, storage, named=()):
         """Memory that is held behind segment `first`, and released in the course of segment `died`; `named`: what is

@@ -315,7 +315,7 @@ class Steps:
 
     def skip_equal(self, point):
         if not self.subject.answers:
-            self.blocks = recomputation.blocks_of(self.model, self.blocks, lambda: self.survey(point))
+            self.blocks = recomputation.blocks_of(self.model, self.blocks, lambda: self.survey(point), self.subject.notes)
         hooked = frozenset(path for path, module in self.model.named_modules() if lasting.is_hooked(module))
         self.skipped = modules.passed_over(self.survey(point), hooked)
         if not self.subject.answers:

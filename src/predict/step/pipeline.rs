@@ -1,7 +1,6 @@
 //! What a pipeline adds to a stage's memory: micro-batches under way, the inputs that each stage loads, and what a
 //! step leaves behind.
 
-use crate::model::{Home, Tensor};
 use crate::plan::keywords::{CpuOffload, Mode, Schedule, Sharding};
 use crate::predict::job::optimizer::rounded;
 use crate::predict::job::{Job, StageLayers};
@@ -52,8 +51,7 @@ pub(in crate::predict) fn received(job: &Job, step: &StepTapes, index: usize) ->
 /// Bytes that a stage sends on for a micro-batch.
 fn sent(step: &StepTapes) -> u64 {
     let tape = step.walk.kinds.first().map(|(_, tape)| tape);
-    let state = tape.and_then(|tape| tape.tensors.iter().find(|tensor| tensor.home == Home::Input));
-    state.map_or(0, Tensor::allocated)
+    tape.and_then(|tape| tape.input().map(|id| tape.get(id).allocated())).unwrap_or(0)
 }
 
 /// The micro-batch's ids, labels and masks on a stage.

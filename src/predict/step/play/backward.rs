@@ -112,7 +112,7 @@ pub(in crate::predict) fn backward(
         run.leave_frame();
     }
     run.pass_on();
-    let came_in = tape.tensors.iter().position(|tensor| tensor.home == Home::Input);
+    let came_in = tape.input().map(|id| id.0 as usize);
     let input_gradient = came_in.and_then(|at| run.slots[at]).map(|slot| run.gradient(slot as usize));
     let BackwardPass { alive, stay, waiting, .. } = run;
     BackwardResult { peak: alive.peak, stay, waiting, over: alive.groups, log: alive.log, input_gradient }
