@@ -41,6 +41,7 @@ pub(super) const PROFILE: Profile = Profile {
         fused_projections: rule(false, "litgpt 0.5, litgpt/lora.py, LoRAQKVLinear (counted as its three parts)"),
         vocab_multiple: rule(1, "litgpt 0.5, litgpt/config.py, padded_vocab_size of each named configuration"),
         repeated_kv: rule(true, "litgpt 0.5, litgpt/model.py, CausalSelfAttention.forward (repeat_interleave)"),
+        grows_cache: rule(false, "litgpt 0.5, litgpt/model.py, KVCache (index_copy_)"),
         logits_held: rule(true, "litgpt 0.5, litgpt/finetune/lora.py, fit (logits)"),
         position_tables: rule(false, "litgpt 0.5, litgpt/model.py, GPT.max_seq_length (cosines and sines alone)"),
         masks: rule(false, ATTENTION),

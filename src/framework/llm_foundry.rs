@@ -28,6 +28,7 @@ pub(super) const PROFILE: Profile = Profile {
         autocast: rule(false, "Composer, composer/distributed/mosaic_parallelism.py, get_mixed_precision"),
         fused_sinks: rule(false, ATTENTION),
         repeated_kv: rule(false, ATTENTION),
+        grows_cache: rule(true, ATTENTION),
         logits_held: rule(false, MPT),
         prediction: rule(false, MPT),
         inplace_relu: rule(false, FFN),

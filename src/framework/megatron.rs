@@ -55,6 +55,7 @@ pub(super) const MODULES: Modules = Modules {
     autocast: rule(false, CORE),
     fused_sinks: rule(true, SINKS),
     repeated_kv: rule(false, CORE),
+    grows_cache: rule(false, "megatron-core 0.16, core/transformer/attention.py, _adjust_key_value_for_inference"),
     logits_held: rule(false, CORE),
     prediction: rule(true, "megatron-core 0.16, core/transformer/multi_token_prediction.py"),
     inplace_relu: rule(false, CORE),

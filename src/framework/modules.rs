@@ -163,6 +163,8 @@ pub struct Modules {
     pub repeated_kv: Rule<bool>,
     /// The logits, and the hidden state that they are made of, are held until the loss is there.
     pub logits_held: Rule<bool>,
+    /// Each new token makes the cache anew, a copy with that token behind.
+    pub grows_cache: Rule<bool>,
     /// Modules behind the last layer predict further tokens, where the model has some.
     pub prediction: Rule<bool>,
     /// ReLU overwrites its input.

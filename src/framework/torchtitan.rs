@@ -29,6 +29,10 @@ pub(super) const PROFILE: Profile = Profile {
         autocast: rule(false, "torchtitan, models/llama3/infra/parallelize.py, MixedPrecisionPolicy"),
         fused_sinks: rule(true, "torchtitan, models/gpt_oss/model/model.py, FlexAttentionWrapper with sinks"),
         repeated_kv: rule(true, "torchtitan, models/llama3/model/model.py, repeat_kv; torchtune, modules/attention.py"),
+        grows_cache: rule(
+            false,
+            "torchtitan has no cache: servers load its checkpoints; vLLM, vllm/attention/ops/paged_attn.py",
+        ),
         logits_held: rule(
             true,
             "torchtitan, train.py (pred is deleted after loss_fn); torchtune, recipes (del logits)",

@@ -41,6 +41,7 @@ pub(super) const MODULES: Modules = Modules {
     autocast: rule(true, "PyTorch 2.9, aten/src/ATen/autocast_mode.cpp, cached_cast"),
     fused_sinks: rule(false, "transformers 4.57.6, models/gpt_oss/modeling_gpt_oss.py, eager_attention_forward"),
     repeated_kv: rule(false, "transformers 4.57.6, integrations/sdpa_attention.py, use_gqa_in_sdpa"),
+    grows_cache: rule(true, "transformers 4.57.6, cache_utils.py, DynamicLayer.update (torch.cat)"),
     logits_held: rule(
         true,
         "transformers 4.57.6, models/llama/modeling_llama.py, LlamaForCausalLM.forward (its locals)",

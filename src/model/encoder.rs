@@ -164,8 +164,12 @@ fn text_head(ctx: &DecoderContext<'_>, stream: Element, pooler: bool, head: Text
         TextHead::Pretraining => {
             let masked = language_model(ctx, &mut b, x, ctx.as_is(run.loss));
             let logits = b.linear(pooled, run.batch, linear("head.binary", 2, Part::Head));
-            let binary = cross_entropy(&mut b, logits);
-            b.add("loss.add", masked, binary)
+            if run.head_only {
+                masked
+            } else {
+                let binary = cross_entropy(&mut b, logits);
+                b.add("loss.add", masked, binary)
+            }
         }
         TextHead::TokenClasses(classes, drops) => {
             let x =
@@ -174,17 +178,17 @@ fn text_head(ctx: &DecoderContext<'_>, stream: Element, pooler: bool, head: Text
             let dropout = if drops { run.dropout_or(rate) } else { 0.0 };
             let x = b.dropout("head.dropout", x, dropout);
             let logits = b.linear(x, run.tokens(), linear("head", classes, Part::Head));
-            cross_entropy(&mut b, logits)
+            labelled(run, &mut b, logits, cross_entropy)
         }
         TextHead::Replaced => {
             let out = b.linear(x, run.tokens(), linear("head.dense", d.hidden, Part::Head));
             let active = ctx.act(&mut b, out, "head.act");
             let logits = b.linear(active, run.tokens(), linear("head.binary", 1, Part::Head));
-            binary_cross_entropy(&mut b, logits)
+            labelled(run, &mut b, logits, binary_cross_entropy)
         }
         TextHead::Classes(classes, dense) => {
             let logits = text_classes(ctx, &mut b, (x, pooled), classes, dense);
-            cross_entropy(&mut b, logits)
+            labelled(run, &mut b, logits, cross_entropy)
         }
     };
     b.finish(loss)
@@ -230,6 +234,16 @@ fn text_classes(
     b.linear(first, run.batch, linear("head", classes, Part::Head))
 }
 
+/// The loss over `logits` where there are labels: nobody gives any to a model that answers.
+fn labelled(
+    run: &MicroBatch<'_>,
+    b: &mut Builder<'_>,
+    logits: TensorId,
+    loss: impl FnOnce(&mut Builder<'_>, TensorId) -> TensorId,
+) -> TensorId {
+    if run.head_only { logits } else { loss(b, logits) }
+}
+
 /// Whether each of many holds: the logits and the labels as floats are kept (`BCEWithLogitsLoss`; autocast takes it in fp32).
 fn binary_cross_entropy(b: &mut Builder<'_>, logits: TensorId) -> TensorId {
     let logits = b.upper("loss", logits);
@@ -269,7 +283,7 @@ fn language_model(ctx: &DecoderContext<'_>, b: &mut Builder<'_>, x: TensorId, lo
     let matrix = b.output_matrix(rows, width, d.tie_embeddings);
     let bias = b.weight(Part::Head, rows, 1);
     let logits = b.matrix("head", normed, matrix, Some(bias), (tokens, width, rows));
-    ctx.loss(b, logits, tokens, loss)
+    labelled(ctx.run, b, logits, |b, logits| ctx.loss(b, logits, tokens, loss))
 }
 
 /// Patches through a convolution, a class token before them, positions added; where some are masked, a token in their
@@ -371,7 +385,7 @@ fn image_head(ctx: &DecoderContext<'_>, stream: Element, head: ImageHead) -> Tap
     let out = match head {
         ImageHead::Classes(classes) => {
             let logits = b.linear(first, run.batch, linear("head", classes, Part::Head));
-            cross_entropy(&mut b, logits)
+            labelled(run, &mut b, logits, cross_entropy)
         }
         ImageHead::Pixels(columns) => pixels(ctx, &mut b, x, columns),
         ImageHead::Pooler(width) => {

@@ -87,7 +87,7 @@ pub fn of_axolotl(arguments: &mut Settings, settings: &Settings) {
 /// LLaMA-Factory has a word of its own (`hparams/model_args.py`, `use_reentrant_gc`, on); its first version of 2026 takes
 /// the other kind (`v1/core/base_trainer.py`).
 pub fn of_llama_factory(arguments: &mut Settings, settings: &Settings, newer: bool) {
-    let usual = if newer { by("LLaMA-Factory v1", false, "") } else { by("LLaMA-Factory", true, "_gc") };
+    let usual = if newer { by("LLaMA-Factory v1", false, "") } else { by("LLaMA-Factory", true, "") };
     let told = settings.flag("use_reentrant_gc").unwrap_or(usual);
     arguments.set(NAME, told.value.into(), told.origin);
 }

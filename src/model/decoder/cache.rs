@@ -7,6 +7,7 @@ use crate::model::architecture::Mla;
 use crate::model::builder::Builder;
 use crate::model::element::Element;
 use crate::model::tape::{Flow, Spec, TensorId, Unit};
+use crate::model::walk::AttentionChoice;
 
 impl DecoderContext<'_> {
     /// Whether one token is made from a cache, rather than a prompt read.
@@ -35,6 +36,7 @@ impl DecoderContext<'_> {
         if self.is_decoding() {
             // A window's cache turns over: its oldest token makes room.
             let core = Core { keys: tokens, ..*core };
+            let caches = self.grown(b, caches, &core);
             return self.cached_core(b, q, &caches, &core, core.output());
         }
         let [k, v] = [(k, caches[0]), (v, caches[1])].map(|(made, cache)| {
@@ -50,6 +52,22 @@ impl DecoderContext<'_> {
             if same { cache } else { made }
         });
         self.attend(b, q, k, v, core)
+    }
+
+    /// The caches with the new token: transformers joins both into a new tensor (cache_utils.py, DynamicLayer.update:
+    /// `torch.cat`), and repeats it for every head where attention is not fused (`repeat_kv`). Servers, which may keep it in
+    /// another type, write the token in its place.
+    fn grown(&self, b: &mut Builder<'_>, caches: [TensorId; 2], core: &Core) -> [TensorId; 2] {
+        let joins = self.run.modules.grows_cache.is && self.run.cache.is_some_and(|cache| cache.element.is_none());
+        let repeats = self.run.attention == AttentionChoice::Eager && core.kv_heads < core.heads;
+        caches.map(|cache| {
+            let joined = if joins { b.copy("attention.cache", cache) } else { cache };
+            if !(joins && repeats) {
+                return joined;
+            }
+            let numel = (b.numel(joined) / core.kv_heads.max(1)).saturating_mul(core.heads);
+            b.copy_of("attention.repeat_kv", joined, numel)
+        })
     }
 
     /// Keeps the compressed keys and values with the rotated key (arXiv 2405.04434, section 2.1.2), where the plan says so:

@@ -45,6 +45,18 @@ impl DecoderContext<'_> {
         self.biased(b, gated, moe, (rows, moe.intermediate, d.hidden))
     }
 
+    /// Outside of training, on a GPU, every expert takes every token in two batched products, and weights of 0 drop what was
+    /// not asked for (`GptOssExperts.forward`).
+    pub(super) fn clamped_all(&self, b: &mut Builder<'_>, x: TensorId, weights: TensorId, moe: &Moe) -> TensorId {
+        let (rows, hidden, element) = (self.run.stream_tokens(), self.d.hidden, b.element(x));
+        let all = rows.saturating_mul(moe.experts);
+        let repeated = b.copy_of("moe.dispatch", x, all.saturating_mul(hidden));
+        let every = Moe { per_token: moe.experts, ..moe.clone() };
+        let out = self.clamped_mlp(b, repeated, all, &every);
+        let weighted = b.mul("moe.combine", out, weights);
+        b.unary("moe.combine", (weighted, Flow::Pass), (rows.saturating_mul(hidden), element), Stash::Nothing)
+    }
+
     /// One matrix of each expert, and its bias in the type that it is stored in.
     fn biased(&self, b: &mut Builder<'_>, x: TensorId, moe: &Moe, shape: (u64, u64, u64)) -> TensorId {
         let plain = Moe { expert_bias: false, ..moe.clone() };

@@ -19,6 +19,9 @@ impl DecoderContext<'_> {
             return self.all_of_all(b, x, moe);
         }
         let weights = self.route(b, x, moe);
+        if self.is_clamped_loop() && self.run.head_only {
+            return self.clamped_all(b, x, weights, moe);
+        }
         let sorts = self.family == Family::DeepseekV2 && !self.run.head_only;
         let routed = match self.run.modules.experts.is {
             Experts::Loop if sorts => self.sorted(b, x, weights, moe),
