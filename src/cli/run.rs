@@ -95,14 +95,12 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
     if let Some(directory) = directory {
         tell_exits(&directory, &exit_codes(&heard.runs, code));
     }
-    if let Some(traced) = &traced {
-        streams.note(&traced.report());
-    }
+    let mut text = traced.as_ref().map_or_else(String::new, |traced| format!("memwall: {}\n", traced.report()));
     if !args.quiet {
         // Standard output is the command's.
         let plan = planned.as_ref().map(|planned| &planned.prediction);
         let for_memory = before.zip(kills()).and_then(|(before, now)| now.words_since(before));
-        let mut text = killed(code, for_memory);
+        text.push_str(&killed(code, for_memory));
         let (first, words) = ending(&heard.runs, &heard.reports, CommandEnd { code, at: over, asked });
         words.iter().for_each(|line| text.push_str(&format!("memwall: {}\n", printable(line))));
         text.push_str(&hooked::summary(&heard.runs, heard.forgotten, plan, first));
@@ -113,12 +111,12 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
         for lost in lost(&heard.runs) {
             text.push_str(&format!("memwall: {}\n", printable(&lost)));
         }
-        if !text.is_empty() {
-            streams.begin_line();
-        }
-        for line in text.lines() {
-            streams.note(line.strip_prefix("memwall: ").unwrap_or(line));
-        }
+    }
+    if !text.is_empty() {
+        streams.begin_line();
+    }
+    for line in text.lines() {
+        streams.note(line.strip_prefix("memwall: ").unwrap_or(line));
     }
     Ok(Exit::Child(code))
 }
