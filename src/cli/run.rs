@@ -91,7 +91,8 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
     let (mut heard, directory) =
         listening.map_or((HookReport::default(), None), |(listening, directory)| (listening.end(), Some(directory)));
     heard.retain_own();
-    let code = code(ended?);
+    let (pid, status) = ended?;
+    let code = code(status);
     if let Some(directory) = directory {
         tell_exits(&directory, &exit_codes(&heard.runs, code));
     }
@@ -101,7 +102,7 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
         let plan = planned.as_ref().map(|planned| &planned.prediction);
         let for_memory = before.zip(kills()).and_then(|(before, now)| now.words_since(before));
         text.push_str(&killed(code, for_memory));
-        let (first, words) = ending(&heard.runs, &heard.reports, CommandEnd { code, at: over, asked });
+        let (first, words) = ending(&heard.runs, &heard.reports, CommandEnd { pid, code, at: over, asked });
         words.iter().for_each(|line| text.push_str(&format!("memwall: {}\n", printable(line))));
         text.push_str(&hooked::summary(&heard.runs, heard.forgotten, plan, first));
         if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, &heard.cpu_waits, catalog))
@@ -282,13 +283,13 @@ fn place(variable: impl Fn(&str) -> Option<OsString>) -> Result<HookLocation, Fa
     Ok(HookLocation { listener, directory: directory.path().to_owned(), variables })
 }
 
-/// Runs the command to its end; one that cannot be run ends as a shell would.
+/// Runs the command to its end, with the process that it began as; one that cannot be run ends as a shell would.
 /// `asked` is called when somebody asks it to end.
 fn start(
     command: &[OsString],
     variables: Vec<(&'static str, OsString)>,
     mut asked: impl FnMut(),
-) -> Result<ExitStatus, Failure> {
+) -> Result<(Option<u32>, ExitStatus), Failure> {
     let Some((program, arguments)) = command.split_first() else { return Err(Failure::failed("no command")) };
     let shown = PathBuf::from(program);
     let runtime = Builder::new_current_thread().enable_all().build();
@@ -299,10 +300,11 @@ fn start(
         let mut group = GroupSignals::watch();
         let mut child = spawn(program, arguments, variables)
             .map_err(|error| Failure::new(not_run(&error), format!("{}: {error}", shown.display())))?;
+        let pid = child.id();
         loop {
             tokio::select! {
                 status = child.wait() => {
-                    return status.map_err(|error| Failure::failed(format!("{}: {error}", shown.display())));
+                    return status.map(|status| (pid, status)).map_err(|error| Failure::failed(format!("{}: {error}", shown.display())));
                 }
                 number = signals.next() => {
                     if !matches!(number, Number::USR1 | Number::USR2) {

@@ -46,6 +46,8 @@ impl ExitWatches {
 /// How the command ended.
 #[derive(Debug, Clone, Copy)]
 pub struct CommandEnd {
+    /// The process that it began as.
+    pub pid: Option<u32>,
     /// Its exit code, as a shell has it.
     pub code: u8,
     /// When it was over.
@@ -83,10 +85,12 @@ fn own_end(ends: &[ProcessEnd], end: CommandEnd) -> Option<String> {
         return None;
     }
     let exit = exit_words(end.code.into());
-    let its = |one: &&ProcessEnd| one.exit.and_then(|exit| exit.shell_code()) == Some(end.code);
+    // Who waits for it may be quicker than who watches it.
+    let its =
+        |one: &ProcessEnd| Some(one.pid) == end.pid || one.exit.and_then(|exit| exit.shell_code()) == Some(end.code);
     let how = match ends {
         [one] if one.error.is_some() => one.error.as_ref().map(|error| format!("{error}, {exit}"))?,
-        [one] if one.told.is_none() && its(&one) => {
+        [one] if one.told.is_none() && its(one) => {
             format!("{exit}, without a word of Python's: os._exit, or a library that ended the process")
         }
         _ => exit,
