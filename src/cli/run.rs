@@ -24,7 +24,7 @@ use super::plans::PlanSource;
 use super::signals::{GroupSignals, Signals};
 use super::trace::Tracer;
 use super::{Exit, Failure, Streams, plans};
-use crate::app::{Mismatch, ToldSettings, planned_model, told_model};
+use crate::app::{Mismatch, ToldSettings, planned_model, told_model, told_ranks};
 use crate::catalog::Catalog;
 use crate::compare::{Calibration, Candidates, Explanation, Subject, explain_resident};
 use crate::compare::{last_start, late_steps_of_run, step_share};
@@ -179,23 +179,27 @@ impl PlannedCommand {
         let run = hooked::fullest(runs).map(|(run, _)| run).or_else(told)?;
         // What the process says itself is right, whatever its figures are.
         let by_name = self.source.document().value("model.size_billions").is_none();
-        let other = run.about.as_ref().and_then(|about| told_model(about, &self.job, &self.prediction, by_name));
-        if let Some(other) = other {
-            return Some(format!("not as planned: {}", Mismatch::Model(other).words()));
-        }
+        let about = run.about.as_ref();
+        let other = about.and_then(|about| told_model(about, &self.job, &self.prediction, by_name));
         let settings = ToldSettings::of(run, &self.job);
-        let step = run.usual_step().filter(|_| self.prediction.on_cpu);
+        let ranks = about.and_then(|about| told_ranks(about, &self.prediction));
+        // What another model shows is no guess at this one's settings.
+        let step = run.usual_step().filter(|_| self.prediction.on_cpu && other.is_none());
         let found = step.map_or_else(Vec::new, |step| self.by_figures(&settings, (run, &step), waits, catalog));
         // What the process itself says is no guess: beside it stands what its figures say only where that agrees and fits.
         let told = settings.words();
+        let is_told = !told.is_empty() || ranks.is_some();
         let stands =
-            |one: &&Explanation| told.is_empty() || one.fits && settings.agree_with(&one.change().unwrap_or_default());
+            |one: &&Explanation| !is_told || one.fits && settings.agree_with(&one.change().unwrap_or_default());
         let figures = found.iter().find(stands).map(Explanation::verdict);
-        let told = (!told.is_empty()).then(|| Mismatch::Settings(told.join("; ")).words());
+        let settings_words = (!told.is_empty()).then(|| Mismatch::Settings(told.join("; ")));
+        let told = [other.map(Mismatch::Model), settings_words, ranks].into_iter().flatten();
+        let told: Vec<String> = told.map(|mismatch| mismatch.words()).collect();
+        let told = (!told.is_empty()).then(|| told.join("; "));
         let words: Vec<String> = told.into_iter().chain(figures).collect();
         let planned = (!words.is_empty()).then(|| format!("not as planned: {}", words.join("; by its figures: ")));
         let machine = settings.machine().map(|machine| format!("the run has {machine}"));
-        let on_cpu = run.about.as_ref().is_some_and(|about| about.device == "cpu");
+        let on_cpu = about.is_some_and(|about| about.device == "cpu");
         let no_gpu =
             (on_cpu && !self.prediction.on_cpu).then(|| Mismatch::NoGpu(self.prediction.gpu_short.clone()).words());
         let said: Vec<String> = planned.into_iter().chain(machine).chain(no_gpu).collect();

@@ -169,6 +169,13 @@ fn a_log_that_states_degrees_and_sizes_names_what_the_plan_has_otherwise() {
         ("llama-2-7b", 2, 1, false, "the run has a distributed optimizer, the plan has none (by its log)"),
         ("llama-3-8b", 2, 1, true, "another model: 6.74 B parameters by its log, the plan has 8.03 B"),
         ("llama-2-13b", 2, 1, true, "another model: 6.74 B parameters by its log, the plan has 13.0 B"),
+        (
+            "llama-2-13b",
+            4,
+            1,
+            true,
+            "another model: 6.74 B parameters by its log, the plan has 13.0 B; the run has tensor parallel 2, the plan 4 (by its log)",
+        ),
     ] {
         let said = said(model, tensor, pipeline, distributed);
         assert!(said.contains(&format!("why      {why}")), "{model} {tensor} {pipeline}: {said}");

@@ -112,10 +112,16 @@ fn the_summary_names_every_process() {
     let Some(python) = python("import sys") else { return };
     let meeting = Meeting::new();
     let train = super::folder().join("train_fake.py");
-    let script = "RANK=0 WORLD_SIZE=2 \"$0\" \"$1\" 12 0 0 & RANK=1 WORLD_SIZE=2 \"$0\" \"$1\" 5 0 out-of-memory; wait";
+    let script = "RANK=0 WORLD_SIZE=2 \"$0\" \"$1\" 12 0.1 0 & RANK=1 WORLD_SIZE=2 \"$0\" \"$1\" 5 0.3 out-of-memory; wait";
     let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
-    let done = output(command.args(["run", "--", "sh", "-c", script]).arg(python).arg(train));
-    let said = text(&done.stderr);
+    let plan = meeting.folder.path().join("plan.yaml");
+    std::fs::write(&plan, "model: {preset: gpt2, batch_size: 8}\ncluster: {num_gpus: 1}\n").unwrap();
+    command.arg("run").arg("--plan").arg(&plan).args(["--", "sh", "-c", script]).arg(python).arg(train);
+    let said = text(&output(&mut command).stderr);
+    // Another model is no reason to leave out what else differs.
+    let other =
+        "not as planned: another model: Model of 15 parameters, the plan has 124 M; the run has 2 ranks, the plan 1";
+    assert!(said.contains(other), "{said}");
     let process = |rank: u32| {
         said.lines().find(|line| line.starts_with(&format!("memwall:   rank {rank}, process "))).map(str::to_owned)
     };

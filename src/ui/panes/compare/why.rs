@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::Page;
-use crate::app::{Pane, Plans, State, mismatch, other_machine, unexplained};
+use crate::app::{Pane, Plans, State, mismatch_words, other_machine, unexplained};
 use crate::compare::{Comparison, Explanation, Forecast, Residual};
 use crate::printable::printable;
 use crate::ui::Look;
@@ -115,8 +115,8 @@ fn notes(plans: &Plans, explanation: &Explanation) -> Vec<String> {
 
 /// Why there is no explanation.
 fn none(state: &State, comparison: &Comparison) -> String {
-    if let Some(mismatch) = mismatch(state) {
-        return format!("nothing to search for: {}", mismatch.words());
+    if let Some(mismatch) = mismatch_words(state) {
+        return format!("nothing to search for: {mismatch}");
     }
     let on_cpu = state.plans.compared().prediction().is_some_and(|prediction| prediction.on_cpu);
     let said = if state.run.explaining.under_way() {
