@@ -112,7 +112,8 @@ fn the_summary_names_every_process() {
     let Some(python) = python("import sys") else { return };
     let meeting = Meeting::new();
     let train = super::folder().join("train_fake.py");
-    let script = "RANK=0 WORLD_SIZE=2 \"$0\" \"$1\" 12 0.1 0 & RANK=1 WORLD_SIZE=2 \"$0\" \"$1\" 5 0.3 out-of-memory; wait";
+    let script =
+        "RANK=0 WORLD_SIZE=2 \"$0\" \"$1\" 12 0.1 0 & RANK=1 WORLD_SIZE=2 \"$0\" \"$1\" 5 0.3 out-of-memory; wait";
     let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
     let plan = meeting.folder.path().join("plan.yaml");
     std::fs::write(&plan, "model: {preset: gpt2, batch_size: 8}\ncluster: {num_gpus: 1}\n").unwrap();
