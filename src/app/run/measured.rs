@@ -69,7 +69,10 @@ fn steps(state: &State) -> Option<String> {
             _ => format!("{done:.2} epochs done"),
         })
     };
-    let each = progress.step_time.value().map(|each| format!("{each} each"));
+    let each = progress.step_time.value().map(|told| match state.run.telemetry.phases().apart_from(*told) {
+        Some(usual) => format!("{usual} each, {told} now"),
+        None => format!("{told} each"),
+    });
     let loss = progress.loss.value().map(|loss| format!("loss {}", loss_words(*loss)));
     let left = state.run.telemetry.remaining(&progress, &state.monitor, state.now);
     let left = left.value().map(|left| format!("ETA {}", left.roughly()));
