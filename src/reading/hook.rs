@@ -1,5 +1,7 @@
 //! What the hook inside of a training process tells: the run, its steps, its modules.
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     Absence, HookPlaces, Moment, OutOfMemory, ProcessExit, Progress, ProgressSource, Reading, StepPace, exit_words,
 };
@@ -36,7 +38,8 @@ pub struct HookedRun {
 }
 
 /// How the tokens of a run's steps compare: batches that are padded to their longest sample differ.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TokensSeen {
     /// Fewer than two steps have told them.
     #[default]
@@ -61,7 +64,8 @@ impl TokensSeen {
 }
 
 /// What a process trains.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HookAbout {
     /// Its rank and how many there are.
     pub rank: Option<u32>,
@@ -137,7 +141,8 @@ impl HookEnd {
 }
 
 /// What the memory figures of a process are counts of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HookMemory {
     /// PyTorch's caching allocator on a CUDA (or ROCm) device.
     Allocator,
@@ -146,7 +151,7 @@ pub enum HookMemory {
 }
 
 /// A process after one of its steps.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HookStep {
     /// Optimizer steps since the process began.
     pub step: u64,
@@ -171,7 +176,8 @@ pub struct HookStep {
 }
 
 /// A sampled step, module by module.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HookModules {
     /// The step.
     pub step: u64,
@@ -182,6 +188,7 @@ pub struct HookModules {
     /// By kind: layers of a list are counted together.
     pub kinds: Vec<ModuleKind>,
     /// By block of the model's list of layers.
+    #[serde(skip)]
     pub blocks: Vec<ModuleBlock>,
     /// Rows that found no room.
     pub left_out: u64,
@@ -218,7 +225,8 @@ impl HookModules {
 }
 
 /// All modules that differ only in the number of their layer.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ModuleKind {
     /// Its name with `*` for numbers (`layers.*.mlp.up`); empty for the model itself.
     pub name: String,
@@ -231,6 +239,7 @@ pub struct ModuleKind {
     /// Saved for the backward pass in all of them, what is in them included.
     pub saved: Bytes,
     /// What their forward passes left allocated.
+    #[serde(skip)]
     pub forward: SignedBytes,
     /// The most allocated as the backward pass reached one.
     pub backward: Bytes,

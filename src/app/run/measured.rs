@@ -1,8 +1,7 @@
 //! What the attached run tells of itself, whether or not its plan makes a prediction: by its hook, else by its log.
 
-use crate::app::monitor::SourceState;
 use crate::app::state::State;
-use crate::reading::{HookAbout, HookMemory, HookModules, HookedRun, InputShape, Reading, SourceKind};
+use crate::reading::{HookAbout, HookMemory, HookModules, HookedRun, InputShape, Reading};
 use crate::units::{grouped, parameter_count, three_figures};
 
 /// A name and what is told.
@@ -92,8 +91,8 @@ pub fn loss_words(loss: f64) -> String {
 
 /// What the system tells of a process that uses no GPU, where the process itself tells nothing: `0.83 GiB resident now`.
 fn resident(state: &State) -> Option<String> {
-    let is_host = matches!(&state.monitor.source, SourceState::Running(info) if info.kind == SourceKind::Host);
-    let attached = state.monitor.attached.as_ref().filter(|_| is_host)?;
+    let on_cpu = state.run.telemetry.uses_no_gpu(&state.monitor, state.now);
+    let attached = state.monitor.attached.as_ref().filter(|_| on_cpu)?;
     let host = state.monitor.host(attached.pid).filter(|host| attached.is(host))?;
     let is_over = state.run.telemetry.ended(&state.monitor, state.now).is_some();
     Some(format!("{} resident now", host.resident.value().filter(|_| !is_over)?))

@@ -1,6 +1,7 @@
 //! `memwall --once`: what runs now, as a few plain lines or as JSON: for scripts, `watch` and cron.
 
 mod json;
+mod played;
 
 use std::path::Path;
 use std::sync::mpsc as std_mpsc;
@@ -62,8 +63,11 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     let recorded = recorded(&choice)?;
     let pattern = pattern(args, &choice)?;
     let (plan, _) = open_plan(args, recorded.as_ref(), &catalog)?;
-    let clock = Clock::start();
     let asked = args.attach.or(recorded.as_ref().and_then(|header| header.attach));
+    if let SourceChoice::Replay { path, .. } = &choice {
+        return played::at_end(path, plan, catalog, asked);
+    }
+    let clock = Clock::start();
     let mut state = State::on(plan, catalog, asked, clock.now());
     let (requested, _) = source(&choice, (asked, args.log.is_some()), config.access.clone(), &state)?;
     let requested = RequestedSource { later: None, ..requested };
