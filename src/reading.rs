@@ -44,7 +44,7 @@ pub use hook::{
 pub use input_shape::InputShape;
 pub use location::DeviceLocation;
 pub use out_of_memory::{CacheTokens, OutOfMemory, OutOfMemoryKind, ProgramBuffers, UnexplainedFailure};
-pub use pace::StepPace;
+pub use pace::{HeldMemory, StepPace};
 pub use place::{Activity, CodePlace, FEWEST_SAMPLES, HookPlaces, HookStall, LateStep, PendingCollective, StepCause};
 pub use progress::{LogFormat, Progress, ProgressSource};
 pub use rank::{ActivityShare, RankReport, RankStall};

@@ -4,6 +4,7 @@
 mod cpu_waits;
 mod ends;
 mod listening;
+mod losses;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -105,6 +106,7 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
         let (first, words) = ending(&heard.runs, &heard.reports, CommandEnd { pid, code, at: over, asked });
         words.iter().for_each(|line| text.push_str(&format!("memwall: {}\n", printable(line))));
         text.push_str(&hooked::summary(&heard.runs, heard.forgotten, plan, first));
+        heard.loss.iter().for_each(|loss| text.push_str(&format!("memwall: {loss}\n")));
         if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, &heard.cpu_waits, catalog))
         {
             text.push_str(&format!("memwall: {cause}\n"));

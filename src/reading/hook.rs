@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Absence, HookPlaces, Moment, OutOfMemory, ProcessExit, Progress, ProgressSource, Reading, StepPace, exit_words,
+    Absence, HeldMemory, HookPlaces, Moment, OutOfMemory, ProcessExit, Progress, ProgressSource, Reading, StepPace,
+    exit_words,
 };
 use crate::units::{Bytes, Seconds, SignedBytes, TokensPerSec};
 
@@ -21,6 +22,8 @@ pub struct HookedRun {
     pub step: Option<HookStep>,
     /// How long its newest steps took.
     pub pace: StepPace,
+    /// What it held after its steps.
+    pub held: HeldMemory,
     /// Whether its steps take as many tokens each.
     pub tokens: TokensSeen,
     /// The newest sampled step, module by module.
@@ -285,6 +288,7 @@ impl HookedRun {
             about: None,
             step: None,
             pace: StepPace::default(),
+            held: HeldMemory::default(),
             tokens: TokensSeen::default(),
             modules: None,
             places: None,
@@ -301,9 +305,12 @@ impl HookedRun {
         // Fewer than before: somebody else by that pid.
         let steps = before.map_or(Some(1), |before| step.step.checked_sub(before.step));
         match (steps, step.step_time.value()) {
-            (None, _) => self.pace = StepPace::default(),
+            (None, _) => (self.pace, self.held) = (StepPace::default(), HeldMemory::default()),
             (Some(steps), Some(each)) if steps > 0 => self.pace.then(steps, *each),
             _ => {}
+        }
+        if let Reading::Known { value, at, .. } = &step.allocated {
+            self.held.note(step.step, *at, *value);
         }
         self.tokens = self.tokens.then(before.and_then(|before| before.tokens), step.tokens);
         self.step = Some(step);
