@@ -78,7 +78,7 @@ impl LossWatch {
             return None;
         }
         let quarter = self.losses.len() / 4;
-        let medians: Vec<f64> = self.losses.chunks(quarter).take(4).map(|part| median(part)).collect();
+        let medians: Vec<f64> = self.losses.chunks(quarter).take(4).map(median).collect();
         let (place, lowest) = medians.iter().copied().enumerate().min_by(|one, other| one.1.total_cmp(&other.1))?;
         let end = *medians.last()?;
         let climbs = medians[place..].windows(2).all(|pair| pair[1] > pair[0]);
