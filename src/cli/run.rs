@@ -25,6 +25,7 @@ use super::plans::PlanSource;
 use super::signals::{GroupSignals, Signals};
 use super::trace::Tracer;
 use super::{Exit, Failure, Streams, plans};
+use crate::advise::shortage;
 use crate::app::{Mismatch, ToldSettings, planned_model, told_model, told_ranks};
 use crate::catalog::Catalog;
 use crate::compare::{Calibration, Candidates, Explanation, Subject, explain_resident};
@@ -105,6 +106,7 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
         text.push_str(&killed(code, for_memory));
         let (first, words) = ending(&heard.runs, &heard.reports, CommandEnd { pid, code, at: over, asked });
         words.iter().for_each(|line| text.push_str(&format!("memwall: {}\n", printable(line))));
+        ran_out(&heard.runs).iter().for_each(|line| text.push_str(&format!("memwall: {}\n", printable(line))));
         text.push_str(&hooked::summary(&heard.runs, heard.forgotten, plan, first));
         heard.loss.iter().for_each(|loss| text.push_str(&format!("memwall: {loss}\n")));
         if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, &heard.cpu_waits, catalog))
@@ -254,6 +256,12 @@ fn killed(code: u8, for_memory: Option<String>) -> String {
         (129 | 131..=192, None) => format!("memwall: the command ended with {words}\n"),
         (_, None) => String::new(),
     }
+}
+
+/// What ran out, in the words of `memwall explain`, where a process ended for that.
+fn ran_out(runs: &[HookedRun]) -> Option<String> {
+    let message = runs.iter().find_map(|run| run.end.as_ref()?.out_of_memory.as_ref())?;
+    Some(shortage(message, None).headline)
 }
 
 /// Where time was lost: the late steps of each rank, else what their steps wait for. A rank that waits for the others in its

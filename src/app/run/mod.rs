@@ -100,7 +100,9 @@ impl Telemetry {
     pub fn on_progress(&mut self, sample: &Sample, monitor: &mut Monitor) {
         self.ran_out = sample.out_of_memory.as_deref().cloned();
         self.sampled_cause = sample.step_cause.as_deref().cloned();
-        self.sampled_hook = sample.hook.as_ref().map(|hook| hook.run(sample.at));
+        if let Some(hook) = &sample.hook {
+            self.sampled_hook = Some(hook.run(sample.at));
+        }
         let Some(progress) = &sample.progress else { return };
         self.sampled = Some((**progress).clone());
         let demo = matches!(&monitor.source, SourceState::Running(info) if info.kind == SourceKind::Demo);

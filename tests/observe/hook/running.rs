@@ -123,6 +123,11 @@ fn the_summary_names_every_process() {
     let other =
         "not as planned: another model: Model of 15 parameters, the plan has 124 M; the run has 2 ranks, the plan 1";
     assert!(said.contains(other), "{said}");
+    // As CUDACachingAllocator words it: 2 GiB asked, 1 GiB free.
+    assert!(
+        said.contains("memwall: CUDA out of memory on GPU 0: 1.00 GiB short (2.00 GiB asked, 1.00 GiB free)"),
+        "{said}"
+    );
     let process = |rank: u32| {
         said.lines().find(|line| line.starts_with(&format!("memwall:   rank {rank}, process "))).map(str::to_owned)
     };
