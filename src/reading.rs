@@ -17,6 +17,7 @@ mod place;
 pub mod playback;
 mod progress;
 mod rank;
+mod recorded_hook;
 mod run;
 mod serialized;
 mod snapshot;
@@ -43,10 +44,11 @@ pub use hook::{
 pub use input_shape::InputShape;
 pub use location::DeviceLocation;
 pub use out_of_memory::{CacheTokens, OutOfMemory, OutOfMemoryKind, ProgramBuffers, UnexplainedFailure};
-pub use pace::StepPace;
+pub use pace::{HeldMemory, StepPace};
 pub use place::{Activity, CodePlace, FEWEST_SAMPLES, HookPlaces, HookStall, LateStep, PendingCollective, StepCause};
 pub use progress::{LogFormat, Progress, ProgressSource};
 pub use rank::{ActivityShare, RankReport, RankStall};
+pub use recorded_hook::RecordedHook;
 pub use run::{FailedRank, LauncherReport, ProcessExit, RankProcess, RunNews, exit_words};
 pub use serialized::taken_at;
 pub use snapshot::{BlockPurpose, DeviceSnapshot, SnapshotTerm};
@@ -306,6 +308,9 @@ pub struct Sample {
     /// Why steps are late, where a recording tells of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_cause: Option<Box<StepCause>>,
+    /// What the run's hook told, where a recording tells of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hook: Option<Box<RecordedHook>>,
     /// Samples since the start that could not be handed over, because the reader was behind.
     pub dropped: u64,
     /// The past of the device that is looked at closely, where the source keeps one; told once.

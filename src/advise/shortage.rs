@@ -111,7 +111,7 @@ fn held(oom: &OutOfMemory) -> Vec<MemoryClaim> {
         ("listed", listed, "processes on the device, this one perhaps among them: a container has pids of its own"),
         ("resident", resident, "the host memory of the process when the system ended it"),
         ("limit", oom.allowed, limit_of(oom)),
-        ("device", oom.capacity, "in all"),
+        (if oom.kind == OutOfMemoryKind::Killed { "node" } else { "device" }, oom.capacity, "in all"),
     ];
     rows.into_iter()
         .chain(of_program(oom))
@@ -142,6 +142,8 @@ fn outside_of(backend: &str) -> &'static str {
 fn free_of(oom: &OutOfMemory) -> &'static str {
     if oom.kind == OutOfMemoryKind::KvCache && !oom.is_share() {
         "left for it of what vLLM was told to take (gpu_memory_utilization)"
+    } else if oom.kind == OutOfMemoryKind::Killed {
+        "left on the node"
     } else {
         "left by the driver"
     }
@@ -167,6 +169,8 @@ fn limit_of(oom: &OutOfMemory) -> &'static str {
         "vLLM" => "what it was told to take of the device (gpu_memory_utilization)",
         "TensorFlow" => "what TensorFlow's allocator takes of the device",
         "CuPy" => "set for CuPy's memory pool (set_limit, CUPY_GPU_MEMORY_LIMIT)",
+        "Slurm" => "what the job may take (--mem, --mem-per-cpu)",
+        "Kubernetes" => "what the container may take (resources.limits.memory)",
         _ => "set for this process (set_per_process_memory_fraction)",
     }
 }
@@ -240,6 +244,7 @@ fn on_chip(oom: &OutOfMemory, backend: &str) -> String {
 fn killed(oom: &OutOfMemory, by: &str) -> String {
     let who = match (&oom.process, oom.own_pid) {
         (Some(name), Some(pid)) => format!("process {pid} ({})", printable(name)),
+        (Some(name), None) if oom.backend == "Kubernetes" => format!("container {}", printable(name)),
         _ => "a process".to_owned(),
     };
     let held = oom.in_process.map_or(String::new(), |held| format!(", which held {held}"));
@@ -285,6 +290,9 @@ fn allocator(oom: &OutOfMemory, backend: &str, device: &str) -> String {
 
 fn elsewhere(oom: &OutOfMemory) -> &'static str {
     match (oom.others.len(), oom.in_process) {
+        (0, Some(_)) if oom.kind == OutOfMemoryKind::Killed => {
+            "other processes on the node, its object store among them"
+        }
         (0, Some(_)) => "other processes, and what the driver keeps for itself",
         (0, None) if oom.backend == "CUDA" => "other processes, and this one's CUDA context and libraries",
         (0, None) => "other processes, and this one's context and libraries",

@@ -212,10 +212,23 @@ pub fn command_plan(pid: u32, catalog: &Catalog) -> CommandPlan {
         })
     };
     let settings = imported.values.iter().filter_map(setting).collect();
-    let named = imported.names_no_model().is_none();
-    let plan = imported.plan().ok().filter(|_| named);
-    let params = plan.and_then(|plan| predict::of(&plan, catalog).ok()).map(|prediction| prediction.params.total);
-    CommandPlan { pid, settings, params, steps: imported.steps() }
+    CommandPlan { pid, settings, params: params(&imported, catalog), steps: imported.steps() }
+}
+
+/// Parameters of the model that it names, whose configuration may lie in a file. Nothing else of it has to be known: a
+/// GPU that is not counts no parameters.
+fn params(imported: &ImportedPlan, catalog: &Catalog) -> Option<u64> {
+    if imported.names_no_model().is_some() {
+        return None;
+    }
+    let mut model = imported.clone();
+    model.values.retain(|row| row.key.starts_with("model."));
+    let counted = |imported: &ImportedPlan| {
+        let plan = LoadedPlan::from_text("", &imported.yaml("")).ok()?.plan;
+        let predicted = predict::of(&plan, catalog).ok().map(|prediction| prediction.params.total);
+        predicted.or_else(|| predict::counted(&plan).map(|count| count.total))
+    };
+    counted(imported).or_else(|| counted(&model))
 }
 
 /// What was read, as the dashboard shows it.

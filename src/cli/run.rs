@@ -4,6 +4,7 @@
 mod cpu_waits;
 mod ends;
 mod listening;
+mod losses;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -24,7 +25,8 @@ use super::plans::PlanSource;
 use super::signals::{GroupSignals, Signals};
 use super::trace::Tracer;
 use super::{Exit, Failure, Streams, plans};
-use crate::app::{Mismatch, ToldSettings, planned_model, told_model};
+use crate::advise::shortage;
+use crate::app::{Mismatch, ToldSettings, planned_model, told_model, told_ranks};
 use crate::catalog::Catalog;
 use crate::compare::{Calibration, Candidates, Explanation, Subject, explain_resident};
 use crate::compare::{last_start, late_steps_of_run, step_share};
@@ -91,21 +93,22 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
     let (mut heard, directory) =
         listening.map_or((HookReport::default(), None), |(listening, directory)| (listening.end(), Some(directory)));
     heard.retain_own();
-    let code = code(ended?);
+    let (pid, status) = ended?;
+    let code = code(status);
     if let Some(directory) = directory {
         tell_exits(&directory, &exit_codes(&heard.runs, code));
     }
-    if let Some(traced) = &traced {
-        streams.note(&traced.report());
-    }
+    let mut text = traced.as_ref().map_or_else(String::new, |traced| format!("memwall: {}\n", traced.report()));
     if !args.quiet {
         // Standard output is the command's.
         let plan = planned.as_ref().map(|planned| &planned.prediction);
         let for_memory = before.zip(kills()).and_then(|(before, now)| now.words_since(before));
-        let mut text = killed(code, for_memory);
-        let (first, words) = ending(&heard.runs, &heard.reports, CommandEnd { code, at: over, asked });
+        text.push_str(&killed(code, for_memory));
+        let (first, words) = ending(&heard.runs, &heard.reports, CommandEnd { pid, code, at: over, asked });
         words.iter().for_each(|line| text.push_str(&format!("memwall: {}\n", printable(line))));
+        ran_out(&heard.runs).iter().for_each(|line| text.push_str(&format!("memwall: {}\n", printable(line))));
         text.push_str(&hooked::summary(&heard.runs, heard.forgotten, plan, first));
+        heard.loss.iter().for_each(|loss| text.push_str(&format!("memwall: {loss}\n")));
         if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, &heard.cpu_waits, catalog))
         {
             text.push_str(&format!("memwall: {cause}\n"));
@@ -113,12 +116,12 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
         for lost in lost(&heard.runs) {
             text.push_str(&format!("memwall: {}\n", printable(&lost)));
         }
-        if !text.is_empty() {
-            streams.begin_line();
-        }
-        for line in text.lines() {
-            streams.note(line.strip_prefix("memwall: ").unwrap_or(line));
-        }
+    }
+    if !text.is_empty() {
+        streams.begin_line();
+    }
+    for line in text.lines() {
+        streams.note(line.strip_prefix("memwall: ").unwrap_or(line));
     }
     Ok(Exit::Child(code))
 }
@@ -180,23 +183,27 @@ impl PlannedCommand {
         let run = hooked::fullest(runs).map(|(run, _)| run).or_else(told)?;
         // What the process says itself is right, whatever its figures are.
         let by_name = self.source.document().value("model.size_billions").is_none();
-        let other = run.about.as_ref().and_then(|about| told_model(about, &self.job, &self.prediction, by_name));
-        if let Some(other) = other {
-            return Some(format!("not as planned: {}", Mismatch::Model(other).words()));
-        }
+        let about = run.about.as_ref();
+        let other = about.and_then(|about| told_model(about, &self.job, &self.prediction, by_name));
         let settings = ToldSettings::of(run, &self.job);
-        let step = run.usual_step().filter(|_| self.prediction.on_cpu);
+        let ranks = about.and_then(|about| told_ranks(about, &self.prediction));
+        // What another model shows is no guess at this one's settings.
+        let step = run.usual_step().filter(|_| self.prediction.on_cpu && other.is_none());
         let found = step.map_or_else(Vec::new, |step| self.by_figures(&settings, (run, &step), waits, catalog));
         // What the process itself says is no guess: beside it stands what its figures say only where that agrees and fits.
         let told = settings.words();
+        let is_told = !told.is_empty() || ranks.is_some();
         let stands =
-            |one: &&Explanation| told.is_empty() || one.fits && settings.agree_with(&one.change().unwrap_or_default());
+            |one: &&Explanation| !is_told || one.fits && settings.agree_with(&one.change().unwrap_or_default());
         let figures = found.iter().find(stands).map(Explanation::verdict);
-        let told = (!told.is_empty()).then(|| Mismatch::Settings(told.join("; ")).words());
+        let settings_words = (!told.is_empty()).then(|| Mismatch::Settings(told.join("; ")));
+        let told = [other.map(Mismatch::Model), settings_words, ranks].into_iter().flatten();
+        let told: Vec<String> = told.map(|mismatch| mismatch.words()).collect();
+        let told = (!told.is_empty()).then(|| told.join("; "));
         let words: Vec<String> = told.into_iter().chain(figures).collect();
         let planned = (!words.is_empty()).then(|| format!("not as planned: {}", words.join("; by its figures: ")));
         let machine = settings.machine().map(|machine| format!("the run has {machine}"));
-        let on_cpu = run.about.as_ref().is_some_and(|about| about.device == "cpu");
+        let on_cpu = about.is_some_and(|about| about.device == "cpu");
         let no_gpu =
             (on_cpu && !self.prediction.on_cpu).then(|| Mismatch::NoGpu(self.prediction.gpu_short.clone()).words());
         let said: Vec<String> = planned.into_iter().chain(machine).chain(no_gpu).collect();
@@ -251,6 +258,12 @@ fn killed(code: u8, for_memory: Option<String>) -> String {
     }
 }
 
+/// What ran out, in the words of `memwall explain`, where a process ended for that.
+fn ran_out(runs: &[HookedRun]) -> Option<String> {
+    let message = runs.iter().find_map(|run| run.end.as_ref()?.out_of_memory.as_ref())?;
+    Some(shortage(message, None).headline)
+}
+
 /// Where time was lost: the late steps of each rank, else what their steps wait for. A rank that waits for the others in its
 /// backward pass has none of its own.
 fn lost(runs: &[HookedRun]) -> Vec<String> {
@@ -284,13 +297,13 @@ fn place(variable: impl Fn(&str) -> Option<OsString>) -> Result<HookLocation, Fa
     Ok(HookLocation { listener, directory: directory.path().to_owned(), variables })
 }
 
-/// Runs the command to its end; one that cannot be run ends as a shell would.
+/// Runs the command to its end, with the process that it began as; one that cannot be run ends as a shell would.
 /// `asked` is called when somebody asks it to end.
 fn start(
     command: &[OsString],
     variables: Vec<(&'static str, OsString)>,
     mut asked: impl FnMut(),
-) -> Result<ExitStatus, Failure> {
+) -> Result<(Option<u32>, ExitStatus), Failure> {
     let Some((program, arguments)) = command.split_first() else { return Err(Failure::failed("no command")) };
     let shown = PathBuf::from(program);
     let runtime = Builder::new_current_thread().enable_all().build();
@@ -301,10 +314,11 @@ fn start(
         let mut group = GroupSignals::watch();
         let mut child = spawn(program, arguments, variables)
             .map_err(|error| Failure::new(not_run(&error), format!("{}: {error}", shown.display())))?;
+        let pid = child.id();
         loop {
             tokio::select! {
                 status = child.wait() => {
-                    return status.map_err(|error| Failure::failed(format!("{}: {error}", shown.display())));
+                    return status.map(|status| (pid, status)).map_err(|error| Failure::failed(format!("{}: {error}", shown.display())));
                 }
                 number = signals.next() => {
                     if !matches!(number, Number::USR1 | Number::USR2) {

@@ -25,7 +25,9 @@ pub use calibration::{Calibration, Factor};
 pub use comparison::{ComparedStage, Comparison, RunPoint, compare, run_point};
 pub use evidence::Evidence;
 pub use expected::Expectation;
-pub use explain::{Candidates, Cause, Circumstance, Explanation, SAME_TOKENS, Subject, explain, named_first, verdict};
+pub use explain::{
+    Candidates, Cause, Circumstance, Explanation, SAME_TOKENS, Subject, explain, named_first, tried, verdict,
+};
 pub use failures::{ProcessEnd, failure_words, first_failure, last_failed_job, last_start, process_ends};
 pub use forecast::{Forecast, MemoryGrowth, forecast};
 pub use growth::{Counts, GrowthKind};

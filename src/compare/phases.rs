@@ -64,6 +64,9 @@ pub struct Phases {
     between: VecDeque<(Moment, Moment)>,
 }
 
+/// Times of a step that differ by less are one.
+const ANOTHER: f64 = 0.05;
+
 impl Phases {
     /// Takes in how far the run is by now.
     pub fn note(&mut self, progress: &Progress, now: Moment) {
@@ -127,6 +130,12 @@ impl Phases {
     #[must_use]
     pub fn usual(&self, told: &Reading<Seconds>) -> Reading<Seconds> {
         told.map(|told| self.step().unwrap_or(*told))
+    }
+
+    /// The usual time of a step, where `told` is another one: what is compared is not what was told last.
+    #[must_use]
+    pub fn apart_from(&self, told: Seconds) -> Option<Seconds> {
+        self.step().filter(|usual| (told.0 / usual.0 - 1.0).abs() > ANOTHER)
     }
 
     /// What the run is about now.

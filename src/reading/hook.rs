@@ -1,7 +1,10 @@
 //! What the hook inside of a training process tells: the run, its steps, its modules.
 
+use serde::{Deserialize, Serialize};
+
 use super::{
-    Absence, HookPlaces, Moment, OutOfMemory, ProcessExit, Progress, ProgressSource, Reading, StepPace, exit_words,
+    Absence, HeldMemory, HookPlaces, Moment, OutOfMemory, ProcessExit, Progress, ProgressSource, Reading, StepPace,
+    exit_words,
 };
 use crate::units::{Bytes, Seconds, SignedBytes, TokensPerSec};
 
@@ -19,6 +22,8 @@ pub struct HookedRun {
     pub step: Option<HookStep>,
     /// How long its newest steps took.
     pub pace: StepPace,
+    /// What it held after its steps.
+    pub held: HeldMemory,
     /// Whether its steps take as many tokens each.
     pub tokens: TokensSeen,
     /// The newest sampled step, module by module.
@@ -36,7 +41,8 @@ pub struct HookedRun {
 }
 
 /// How the tokens of a run's steps compare: batches that are padded to their longest sample differ.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TokensSeen {
     /// Fewer than two steps have told them.
     #[default]
@@ -61,7 +67,8 @@ impl TokensSeen {
 }
 
 /// What a process trains.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HookAbout {
     /// Its rank and how many there are.
     pub rank: Option<u32>,
@@ -137,7 +144,8 @@ impl HookEnd {
 }
 
 /// What the memory figures of a process are counts of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HookMemory {
     /// PyTorch's caching allocator on a CUDA (or ROCm) device.
     Allocator,
@@ -146,7 +154,7 @@ pub enum HookMemory {
 }
 
 /// A process after one of its steps.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HookStep {
     /// Optimizer steps since the process began.
     pub step: u64,
@@ -171,7 +179,8 @@ pub struct HookStep {
 }
 
 /// A sampled step, module by module.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HookModules {
     /// The step.
     pub step: u64,
@@ -182,6 +191,7 @@ pub struct HookModules {
     /// By kind: layers of a list are counted together.
     pub kinds: Vec<ModuleKind>,
     /// By block of the model's list of layers.
+    #[serde(skip)]
     pub blocks: Vec<ModuleBlock>,
     /// Rows that found no room.
     pub left_out: u64,
@@ -218,7 +228,8 @@ impl HookModules {
 }
 
 /// All modules that differ only in the number of their layer.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ModuleKind {
     /// Its name with `*` for numbers (`layers.*.mlp.up`); empty for the model itself.
     pub name: String,
@@ -231,6 +242,7 @@ pub struct ModuleKind {
     /// Saved for the backward pass in all of them, what is in them included.
     pub saved: Bytes,
     /// What their forward passes left allocated.
+    #[serde(skip)]
     pub forward: SignedBytes,
     /// The most allocated as the backward pass reached one.
     pub backward: Bytes,
@@ -276,6 +288,7 @@ impl HookedRun {
             about: None,
             step: None,
             pace: StepPace::default(),
+            held: HeldMemory::default(),
             tokens: TokensSeen::default(),
             modules: None,
             places: None,
@@ -292,9 +305,12 @@ impl HookedRun {
         // Fewer than before: somebody else by that pid.
         let steps = before.map_or(Some(1), |before| step.step.checked_sub(before.step));
         match (steps, step.step_time.value()) {
-            (None, _) => self.pace = StepPace::default(),
+            (None, _) => (self.pace, self.held) = (StepPace::default(), HeldMemory::default()),
             (Some(steps), Some(each)) if steps > 0 => self.pace.then(steps, *each),
             _ => {}
+        }
+        if let Reading::Known { value, at, .. } = &step.allocated {
+            self.held.note(step.step, *at, *value);
         }
         self.tokens = self.tokens.then(before.and_then(|before| before.tokens), step.tokens);
         self.step = Some(step);

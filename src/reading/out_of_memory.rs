@@ -19,6 +19,12 @@ pub enum UnexplainedFailure {
     Nccl,
     /// cuBLAS, cuDNN or cuSOLVER could not make a handle.
     Handle,
+    /// bitsandbytes has no kernel for the GPU or its driver.
+    BitsandbytesKernel,
+    /// bitsandbytes found no CUDA library.
+    BitsandbytesSetup,
+    /// The GPU has no 8-bit matrix multiplication for bitsandbytes.
+    BitsandbytesInt8,
 }
 
 /// Whose memory ran out, by who says it.

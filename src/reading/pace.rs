@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::units::Seconds;
+use super::Moment;
+use crate::units::{Bytes, Seconds};
 
 /// Messages that are kept: a minute at one a second.
 const MOST: usize = 64;
@@ -40,6 +41,42 @@ impl StepPace {
         let end = median(self.0.range(self.0.len() - count..).copied().collect()).filter(|_| count >= FEWEST)?;
         let times = end.0 / self.usual()?.0;
         (!(1.0 / OTHER..=OTHER).contains(&times)).then_some(end)
+    }
+}
+
+/// What a process holds after its steps, over its whole run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HeldMemory {
+    points: Vec<(u64, Moment, Bytes)>,
+    /// Steps that lie between two of them at least.
+    apart: u64,
+}
+
+/// Points that are kept: where there are more, every second one goes and from then on half as many are taken.
+const KEPT: usize = 256;
+
+impl HeldMemory {
+    /// After so many steps, at that time.
+    pub fn note(&mut self, step: u64, at: Moment, held: Bytes) {
+        if self.points.last().is_some_and(|(last, ..)| step <= last + self.apart) {
+            return;
+        }
+        if self.points.len() == KEPT {
+            let mut number = 0;
+            self.points.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+            let first = self.points.first().map_or(step, |(first, ..)| *first);
+            self.apart = step.saturating_sub(first) / (KEPT as u64 / 2);
+        }
+        self.points.push((step, at, held));
+    }
+
+    /// Step, time and memory, oldest first.
+    #[must_use]
+    pub fn points(&self) -> &[(u64, Moment, Bytes)] {
+        &self.points
     }
 }
 

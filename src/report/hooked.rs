@@ -6,6 +6,7 @@ pub use modules::modules_json;
 
 use std::fmt::Write as _;
 
+use crate::compare::{Forecast, forecast};
 use crate::order::StableOrder;
 use crate::predict::{Prediction, StageMemory};
 use crate::printable::printable;
@@ -32,6 +33,7 @@ pub fn summary(runs: &[HookedRun], forgotten: u64, plan: Option<&Prediction>, fa
                 Some(plan) => resident(&mut text, run, step, plan),
                 None => memory(&mut text, run, step, plan.map(Prediction::largest)),
             }
+            growth(&mut text, run, step);
             if let Some(modules) = &run.modules {
                 // What a pass keeps on a CPU is no figure of a plan for a GPU.
                 let alike = plan.filter(|plan| plan.on_cpu || step.memory != HookMemory::Resident);
@@ -184,6 +186,30 @@ fn memory(text: &mut String, run: &HookedRun, step: &HookStep, plan: Option<&Sta
     }
 }
 
+/// Growth that is worth a word: a part of what was held at first, and that much at least.
+const GROWN: f64 = 0.1;
+const GROWN_BY: Bytes = Bytes(64 << 20);
+
+/// Memory that grows from step to step, to the end.
+fn growth(text: &mut String, run: &HookedRun, step: &HookStep) {
+    let points = run.held.points();
+    let (Some((first, _, before)), Some((last, _, now))) = (points.first(), points.last()) else { return };
+    let grown = now.saturating_sub(*before);
+    let grows = forecast(points.iter().map(|(_, at, held)| (*at, *held)), *now);
+    if !matches!(grows, Forecast::Growing(_)) || grown < GROWN_BY || grown.as_f64() < GROWN * before.as_f64() {
+        return;
+    }
+    let each = Bytes::from_f64(grown.as_f64() / last.saturating_sub(*first).max(1) as f64);
+    let what = if step.memory == HookMemory::Resident { "resident" } else { "allocated after a step" };
+    let _ = writeln!(
+        text,
+        "memwall: memory grows with the steps: {before} {what} at step {}, {now} at step {}, {each} a step: a leak, where \
+         batches do not get larger",
+        grouped(*first),
+        grouped(*last)
+    );
+}
+
 /// A run on a CPU against its plan.
 fn resident(text: &mut String, run: &HookedRun, step: &HookStep, prediction: &Prediction) {
     if let Reading::Known { value, .. } = &step.peak_allocated {
@@ -206,6 +232,46 @@ fn relative(observed: Bytes, predicted: Bytes) -> String {
         predicted => {
             let percent = (observed.as_f64() / predicted - 1.0) * 100.0;
             format!("{}{} %", if percent < 0.0 { "" } else { "+" }, three_figures(percent))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reading::Moment;
+    use crate::units::Seconds;
+
+    /// 40 steps of a second; after each the process holds what `held` says, in MiB.
+    fn said(held: impl Fn(u64) -> u64) -> String {
+        let mut run = HookedRun::new(7, Moment(0));
+        for number in 1..=40 {
+            let at = Moment(number * 1_000);
+            let held = Reading::measured(Bytes(held(number) << 20), at);
+            run.stepped(HookStep {
+                step: number,
+                step_time: Reading::measured(Seconds(1.0), at),
+                memory: HookMemory::Resident,
+                allocated: held.clone(),
+                reserved: Reading::not_read(),
+                peak_allocated: held,
+                peak_reserved: Reading::not_read(),
+                tokens: None,
+                retries: 0,
+                ooms: 0,
+            });
+        }
+        summary(&[run], 0, None, None)
+    }
+
+    #[test]
+    fn memory_that_grows_with_each_step_is_told() {
+        // 640 and 8 a step: 648 MiB at the first, 960 MiB at the last, 39 steps later.
+        let leak = said(|step| 640 + 8 * step);
+        assert!(leak.contains("0.63 GiB resident at step 1, 0.94 GiB at step 40, 8.00 MiB a step: a leak"), "{leak}");
+        // What rises once stays, and what grows by little is none.
+        for flat in [said(|step| if step < 4 { 300 } else { 640 }), said(|step| 640 + step)] {
+            assert!(!flat.contains("grows"), "{flat}");
         }
     }
 }

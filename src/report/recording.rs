@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use super::csv;
 use super::table::{Align, Table};
 use crate::observe::Samples;
-use crate::reading::{DeviceMetric, DeviceSample, Moment, Reading, ReadingKind, Spread};
-use crate::units::{Bytes, Fraction, Seconds};
+use crate::printable::printable;
+use crate::reading::{DeviceMetric, DeviceSample, Moment, Reading, ReadingKind, Sample, Spread};
+use crate::units::{Bytes, Fraction, Seconds, grouped, three_figures};
 
 /// What a recording holds.
 #[derive(Debug, Clone)]
@@ -19,6 +20,7 @@ pub struct RecordingSummary {
     samples: u64,
     dropped: u64,
     devices: Vec<Device>,
+    run: RecordedRun,
     /// Where the recording breaks off, and why.
     pub damage: Option<String>,
 }
@@ -30,6 +32,91 @@ struct Device {
     name: Reading<String>,
     total: Reading<Bytes>,
     figures: [Option<Spread>; DeviceMetric::SUMMARISED.len()],
+}
+
+/// The run over the whole time, as its log, its hook and the system told.
+#[derive(Debug, Clone, Default)]
+struct RecordedRun {
+    attach: Option<u32>,
+    command: Option<String>,
+    /// The first and the last step, and the last one of the whole run.
+    steps: Option<(u64, u64)>,
+    total: Option<u64>,
+    loss: Option<(f64, f64)>,
+    step_time: Option<Spread>,
+    resident: Option<Spread>,
+}
+
+impl RecordedRun {
+    fn note(&mut self, sample: &Sample) {
+        let own = sample.processes.iter().find(|process| Some(process.pid) == self.attach);
+        self.command = own.and_then(|process| process.command.value().cloned()).or(self.command.take());
+        let noted = |into: &mut Option<Spread>, value: Option<f64>, kind: Option<ReadingKind>| {
+            if let Some((value, kind)) = value.zip(kind) {
+                let now = Spread::of(value, kind);
+                *into = Some(into.map_or(now, |before| before.with(now)));
+            }
+        };
+        if let Some(resident) = own.map(|process| &process.resident) {
+            noted(&mut self.resident, resident.value().map(|bytes| bytes.as_f64()), resident.kind());
+        }
+        let Some(progress) = &sample.progress else { return };
+        let is_new = progress.step.value().is_some_and(|step| self.steps.is_none_or(|(_, last)| *step != last));
+        if let Some(step) = progress.step.value() {
+            self.steps = Some((self.steps.map_or(*step, |(first, _)| first), *step));
+        }
+        self.total = progress.total_steps.value().copied().or(self.total);
+        if let Some(loss) = progress.loss.value() {
+            self.loss = Some((self.loss.map_or(*loss, |(first, _)| first), *loss));
+        }
+        let time = progress.step_time.value().map(|time| time.0).filter(|_| is_new);
+        noted(&mut self.step_time, time, progress.step_time.kind());
+    }
+
+    /// `9 to 17 of 400, 647 ms each (mean, 1.65 s at most), loss 6.46 to 6.09`
+    fn steps_words(&self) -> Option<String> {
+        let (first, last) = self.steps?;
+        let total = self.total.map_or_else(String::new, |total| format!(" of {}", grouped(total)));
+        let mut words = format!("{} to {}{total}", grouped(first), grouped(last));
+        if let Some(spread) = self.step_time {
+            let (mean, most) = (Seconds(spread.mean()), Seconds(spread.high));
+            words.push_str(&format!(", {}{mean} each (mean, {most} at most)", spread.kind.mark()));
+        }
+        if let Some((first, last)) = self.loss {
+            words.push_str(&format!(", loss {} to {}", three_figures(first), three_figures(last)));
+        }
+        Some(words)
+    }
+
+    /// Its rows of the table for people.
+    fn rows(&self) -> Vec<[String; 2]> {
+        let pid = self.attach.map(|pid| format!("PID {pid}"));
+        let command = self.command.as_ref().map(|command| printable(command));
+        let run = pid.map(|pid| pid + &command.map_or_else(String::new, |command| format!("  {command}")));
+        let resident = self.resident.map(|spread| {
+            let [mean, most] = [spread.mean(), spread.high].map(Bytes::from_f64);
+            format!("{mean} mean, {most} at most")
+        });
+        let rows = [("run", run), ("steps", self.steps_words()), ("resident", resident)];
+        rows.into_iter().filter_map(|(name, words)| Some([name.to_owned(), words?])).collect()
+    }
+
+    fn json(&self) -> Value {
+        let spread = |spread: Option<Spread>| {
+            spread
+                .map_or(Value::Null, |spread| json!({"least": spread.low, "mean": spread.mean(), "most": spread.high}))
+        };
+        let ends = |ends: Option<(Value, Value)>| ends.map_or(Value::Null, |(first, last)| json!([first, last]));
+        json!({
+            "pid": self.attach,
+            "command": self.command,
+            "steps": ends(self.steps.map(|(first, last)| (json!(first), json!(last)))),
+            "total_steps": self.total,
+            "loss": ends(self.loss.map(|(first, last)| (json!(first), json!(last)))),
+            "step_s": spread(self.step_time),
+            "resident": spread(self.resident),
+        })
+    }
 }
 
 /// The keys of [`DeviceMetric::SUMMARISED`] in the report, which are those of a sample.
@@ -106,11 +193,14 @@ impl RecordingSummary {
     #[must_use]
     pub fn of(samples: &mut Samples) -> Self {
         let (mut devices, mut taken, mut dropped) = (Vec::<Device>::new(), 0, 0);
+        let attach = samples.recording().header().attach;
+        let mut run = RecordedRun { attach, ..RecordedRun::default() };
         let mut index = 0;
         while let Some(sample) = samples.get(index, usize::MAX) {
             index += 1;
             taken += 1;
             dropped = sample.dropped;
+            run.note(&sample);
             for (position, device) in sample.devices.iter().enumerate() {
                 if position == devices.len() {
                     devices.push(Device::new(device));
@@ -129,6 +219,7 @@ impl RecordingSummary {
             samples: taken,
             dropped,
             devices,
+            run,
             damage: recording.damage().map(ToString::to_string),
         }
     }
@@ -162,6 +253,7 @@ impl RecordingSummary {
         facts.row(["from".to_owned(), self.span.0.to_string()]);
         facts.row(["to".to_owned(), format!("{}, {} later", self.span.1, self.length())]);
         facts.row(["samples".to_owned(), format!("{}, {} lost", self.samples, self.dropped)]);
+        self.run.rows().into_iter().for_each(|row| facts.row(row));
         if self.devices.is_empty() {
             facts.row(["GPUs".to_owned(), "none".to_owned()]);
             return facts.render("", width);
@@ -197,6 +289,7 @@ impl RecordingSummary {
             "samples": self.samples,
             "dropped": self.dropped,
             "damage": self.damage,
+            "run": self.run.json(),
             "devices": self.devices.iter().map(Device::json).collect::<Vec<_>>(),
         })
     }

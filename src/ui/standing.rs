@@ -12,7 +12,7 @@ use self::urgent::{unread, urgent};
 use super::Look;
 use super::header::{difference, is_unplanned, joined, terabytes, tokens};
 use super::text::{RenderLine, fit, marked, signed_percent, width_of, without_mean};
-use crate::app::{SOON, State, mismatch};
+use crate::app::{SOON, State, mismatch_words, other_machine, unexplained};
 use crate::compare::{Comparison, Explanation, Forecast, Residual, named_first};
 use crate::predict::Prediction;
 use crate::printable::printable;
@@ -164,8 +164,13 @@ fn cause(state: &State) -> Option<(String, String)> {
     if let Some(stall) = place.as_ref().filter(|cause| cause.stalls) {
         return said(stall.words.clone());
     }
-    if let Some(mismatch) = mismatch(state).filter(|_| state.run.comparison.is_some()) {
-        return said(mismatch.words());
+    if let Some(mismatch) = mismatch_words(state).filter(|_| state.run.comparison.is_some()) {
+        return said(mismatch);
+    }
+    let is_notable = state.run.comparison.as_ref().is_some_and(Comparison::is_notable);
+    let machine = || other_machine(state, state.plans.compared().job()?);
+    if let Some(machine) = is_notable.then(machine).flatten() {
+        return said(format!("the run has {machine}"));
     }
     let grows = || match state.run.outlook.memory {
         Forecast::Growing(growth) if growth.left.0 < SOON.0 => state.run.outlook.grows.map(|grows| grows.words()),
@@ -180,7 +185,10 @@ fn cause(state: &State) -> Option<(String, String)> {
         }
         best => match grows() {
             Some(grows) => said(grows.to_owned()),
-            None => said(place.map(|cause| cause.words).or_else(|| Some(best?.verdict()))?),
+            None => {
+                let nearest = place.map(|cause| cause.words).or_else(|| Some(best?.verdict()));
+                said(nearest.or_else(|| unexplained(state))?)
+            }
         },
     }
 }

@@ -221,3 +221,29 @@ fn a_process_that_trains_nothing_has_no_plan() {
     assert!(text(&output.stderr).contains("`sleep 60`"), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "");
 }
+
+/// A plan for GPT-2, of 124 439 808 parameters, and a process whose command names a configuration: 1 000 x 128 and 256 x 128
+/// embedded, two layers of 12 x 128 x 128 + 13 x 128, and a norm of 256.
+#[test]
+fn a_command_that_names_the_configuration_of_another_model_is_the_first_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    std::fs::create_dir(place.join("tiny")).unwrap();
+    let config = r#"{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": 128, "n_layer": 2, "n_head": 4,
+        "vocab_size": 1000, "n_positions": 256}"#;
+    std::fs::write(place.join("tiny/config.json"), config).unwrap();
+    let steps: String = (1..=40).map(|step| format!("step {step}/1000 loss 2.5 step_time 1.5s\n")).collect();
+    std::fs::write(place.join("train.log"), steps).unwrap();
+    let plan = "model: {preset: gpt2, batch_size: 8, sequence_length: 128}\ntraining: {precision: fp32}\n";
+    std::fs::write(place.join("plan.yaml"), plan).unwrap();
+    let words = ["--config_name", "tiny", "--per_device_train_batch_size", "4", "--block_size", "128", "--do_train"];
+    // A CPU that nobody has measured predicts nothing, and counts parameters all the same.
+    for more in [&[][..], &["--use_cpu"]] {
+        let process = start(place, "run_clm.py", &[&words, more].concat(), &[]);
+        let pid = process.0.id().to_string();
+        let said = text(&memwall(place, &["plan.yaml", "--once", "--attach", &pid, "--log", "train.log"]).stdout);
+        let model = "why      another model: 557 568 parameters (by --config_name), the plan has 124 M; ";
+        assert!(said.contains("verdict  OTHER MODEL") && said.contains(model), "{said}");
+        assert!(said.contains("the run has micro batch 4, the plan's is 8 (by"), "{said}");
+    }
+}

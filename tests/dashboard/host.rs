@@ -136,16 +136,20 @@ const MEGATRON: &str = "\
 fn a_log_that_states_degrees_and_sizes_names_what_the_plan_has_otherwise() {
     let folder = tempfile::tempdir().unwrap();
     let (log, plan) = (folder.path().join("megatron.log"), folder.path().join("plan.yaml"));
-    let step = |step: u32| {
-        format!(
-            " [2025-01-01 10:{step:02}:00] iteration {step}/ 100000 | consumed samples: {} | elapsed time per iteration (ms): 8152.3 | \
-             global batch size:   256 | lm loss: 9.08E+00 |\n",
-            256 * step
-        )
+    let steps = |millis: f64| -> String {
+        let step = |step: u32| {
+            format!(
+                " [2025-01-01 10:{step:02}:00] iteration {step}/ 100000 | consumed samples: {} | \
+                 elapsed time per iteration (ms): {millis} | global batch size:   256 | lm loss: 9.08E+00 |\n",
+                256 * step
+            )
+        };
+        (1..=40).map(step).collect()
     };
     let memory = "[Rank 0] (after 10 iterations) memory (MB) | allocated: 20012.5 | max allocated: 28051.1 | reserved: 30002.0 \
                   | max reserved: 30002.0\n";
-    fs::write(&log, format!("{MEGATRON}{}{memory}", (1..=40).map(step).collect::<String>())).unwrap();
+    let write = |millis: f64| fs::write(&log, format!("{MEGATRON}{}{memory}", steps(millis))).unwrap();
+    write(8152.3);
     let said = |model: &str, tensor: u64, pipeline: u64, distributed: bool| {
         let text = format!(
             "model: {{preset: {model}, batch_size: 256, sequence_length: 4096, framework: megatron}}\n\
@@ -165,12 +169,25 @@ fn a_log_that_states_degrees_and_sizes_names_what_the_plan_has_otherwise() {
         ("llama-2-7b", 2, 1, false, "the run has a distributed optimizer, the plan has none (by its log)"),
         ("llama-3-8b", 2, 1, true, "another model: 6.74 B parameters by its log, the plan has 8.03 B"),
         ("llama-2-13b", 2, 1, true, "another model: 6.74 B parameters by its log, the plan has 13.0 B"),
+        (
+            "llama-2-13b",
+            4,
+            1,
+            true,
+            "another model: 6.74 B parameters by its log, the plan has 13.0 B; the run has tensor parallel 2, the plan 4 (by its log)",
+        ),
     ] {
         let said = said(model, tensor, pipeline, distributed);
         assert!(said.contains(&format!("why      {why}")), "{model} {tensor} {pipeline}: {said}");
     }
-    let said = said("llama-2-7b", 2, 1, true);
-    assert!(said.contains("verdict  AS PLANNED"), "{said}");
+    let as_planned = said("llama-2-7b", 2, 1, true);
+    assert!(as_planned.contains("verdict  AS PLANNED") && !as_planned.contains("why "), "{as_planned}");
+    // Twice as long for no reason that anybody tells: that is said, with what was tried, of which the log told no value.
+    write(16_304.6);
+    let slow = said("llama-2-7b", 2, 1, true);
+    let why = slow.lines().find_map(|line| line.strip_prefix("why      ")).expect(&slow);
+    assert!(slow.contains("verdict  SLOWER ") && why.starts_with("nothing tried explains it (none better "), "{slow}");
+    assert!(why.contains("sequence parallel") && !why.contains("model") && !why.contains("micro batch"), "{why}");
 }
 
 #[test]

@@ -111,6 +111,8 @@ fn other_texts_are_no_message() {
         "(1) The process is killed by SIGKILL by OOM killer due to high memory usage. (2) ray stop --force is called.",
         "Tried to allocate a port, all are in use",
         "if you encounter CUDA out-of-memory, reduce the batch",
+        "(raylet) 0 Workers (tasks / actors) killed due to memory pressure (OOM), 1 Workers crashed due to other reasons",
+        "the query exceeded memory limit (3 > 2)",
     ] {
         assert_eq!(find(text), None, "{text}");
         assert_eq!(unexplained(text), None, "{text}");
@@ -137,6 +139,20 @@ fn failures_without_a_reason_are_told_as_that() {
             UnexplainedFailure::Killed,
         ),
         ("Killed\n", UnexplainedFailure::Killed),
+        // bitsandbytes' csrc/ops.cu, cextension.py and csrc/ops.cu once more: none is about memory.
+        (
+            "Error named symbol not found at line 529 in file /tmp/git/bitsandbytes/csrc/ops.cu",
+            UnexplainedFailure::BitsandbytesKernel,
+        ),
+        (
+            "Error no kernel image is available for execution on the device at line 167 in file D:\\bnb\\csrc\\ops.cu",
+            UnexplainedFailure::BitsandbytesKernel,
+        ),
+        (
+            "RuntimeError:\n        CUDA Setup failed despite GPU being available. Please run the following command",
+            UnexplainedFailure::BitsandbytesSetup,
+        ),
+        ("cuBLAS API failed with status 15\nerror detected", UnexplainedFailure::BitsandbytesInt8),
     ] {
         assert_eq!(find(text), None, "{text}");
         assert_eq!(unexplained(text), Some(failure), "{text}");

@@ -377,6 +377,10 @@ fn mapping(oom: &OutOfMemory) -> Vec<String> {
 fn killed(oom: &OutOfMemory) -> Vec<String> {
     let more = match oom.backend.as_str() {
         "Slurm" => "more memory for the job (--mem, --mem-per-cpu); sacct -j JOB --format=MaxRSS shows what it took",
+        // The node was short: the kubelet evicts those first that take more than they asked for.
+        "Kubernetes" if oom.process.is_some() => {
+            "a memory request as large as what it takes, or a node with more memory"
+        }
         "Kubernetes" => "a higher memory limit of the container; kubectl top pod shows what it takes",
         "Ray" => "more memory on the node, or fewer tasks at once (num_cpus of a task)",
         _ => "more host memory, or a higher limit of the container (docker run --memory)",

@@ -27,7 +27,11 @@ impl Telemetry {
         if quiet.is_some_and(|quiet| expected.0 > 0.0 && quiet.0 > NO_PACE.0.min(expected.0)) {
             return Reading::Absent(Absence::Because("no step for too long".into()));
         }
-        left
+        // One late step is not how the others go on.
+        match (self.phases.step(), progress.step_time.value()) {
+            (Some(usual), Some(told)) if told.0 > 0.0 => left.map(|left| *left * (usual.0 / told.0)),
+            _ => left,
+        }
     }
 
     /// How the attached run ended, in words: `ended after 1 840 steps, exit 1`; none while it goes on, as far as

@@ -124,9 +124,7 @@ impl QuestionKey {
         let comparison = state.run.comparison.as_ref()?;
         let plan = state.plans.run.as_ref()?.plan();
         let (job, prediction) = plan.job().zip(plan.prediction())?;
-        // Of a run on the CPU without the hook nobody tells the peak: a step time alone names no cause.
-        let on_cpu = job.hardware.gpu.generation == Generation::Cpu;
-        if on_cpu && state.run.telemetry.hooked(&state.monitor, state.now).is_none() {
+        if lacks_hook(state, job) {
             return None;
         }
         Some(Self {
@@ -158,6 +156,33 @@ impl QuestionKey {
                 self.evidence.is_far_from(&before.evidence)
             }
     }
+}
+
+/// That nothing which was tried explains what is observed, and what was; none while something may.
+#[must_use]
+pub fn unexplained(state: &State) -> Option<String> {
+    let explaining = &state.run.explaining;
+    let open = is_meant(state) && state.run.comparison.as_ref().is_some_and(Comparison::is_notable);
+    if !open || explaining.under_way || !explaining.found.is_empty() {
+        return None;
+    }
+    let job = state.plans.run.as_ref()?.plan().job()?;
+    match &explaining.asked {
+        Some(asked) => {
+            let tried = compare::tried(job, &asked.told.stated).join(", ");
+            Some(format!("nothing tried explains it (none better than chance; tried: {tried})"))
+        }
+        None if lacks_hook(state, job) => {
+            Some("its step time alone names no cause (memwall run -- COMMAND has it tell more)".to_owned())
+        }
+        None => None,
+    }
+}
+
+/// Of a run on the CPU without the hook nobody tells the peak: a step time alone names no cause.
+fn lacks_hook(state: &State, job: &Job) -> bool {
+    let on_cpu = job.hardware.gpu.generation == Generation::Cpu;
+    on_cpu && state.run.telemetry.hooked(&state.monitor, state.now).is_none()
 }
 
 /// Explanations that hardly anything speaks for are not shown.

@@ -1,8 +1,7 @@
 //! What the attached run tells of itself, whether or not its plan makes a prediction: by its hook, else by its log.
 
-use crate::app::monitor::SourceState;
 use crate::app::state::State;
-use crate::reading::{HookAbout, HookMemory, HookModules, HookedRun, InputShape, Reading, SourceKind};
+use crate::reading::{HookAbout, HookMemory, HookModules, HookedRun, InputShape, Reading};
 use crate::units::{grouped, parameter_count, three_figures};
 
 /// A name and what is told.
@@ -69,7 +68,10 @@ fn steps(state: &State) -> Option<String> {
             _ => format!("{done:.2} epochs done"),
         })
     };
-    let each = progress.step_time.value().map(|each| format!("{each} each"));
+    let each = progress.step_time.value().map(|told| match state.run.telemetry.phases().apart_from(*told) {
+        Some(usual) => format!("{usual} each, {told} now"),
+        None => format!("{told} each"),
+    });
     let loss = progress.loss.value().map(|loss| format!("loss {}", loss_words(*loss)));
     let left = state.run.telemetry.remaining(&progress, &state.monitor, state.now);
     let left = left.value().map(|left| format!("ETA {}", left.roughly()));
@@ -89,8 +91,8 @@ pub fn loss_words(loss: f64) -> String {
 
 /// What the system tells of a process that uses no GPU, where the process itself tells nothing: `0.83 GiB resident now`.
 fn resident(state: &State) -> Option<String> {
-    let is_host = matches!(&state.monitor.source, SourceState::Running(info) if info.kind == SourceKind::Host);
-    let attached = state.monitor.attached.as_ref().filter(|_| is_host)?;
+    let on_cpu = state.run.telemetry.uses_no_gpu(&state.monitor, state.now);
+    let attached = state.monitor.attached.as_ref().filter(|_| on_cpu)?;
     let host = state.monitor.host(attached.pid).filter(|host| attached.is(host))?;
     let is_over = state.run.telemetry.ended(&state.monitor, state.now).is_some();
     Some(format!("{} resident now", host.resident.value().filter(|_| !is_over)?))

@@ -6,7 +6,7 @@ use crate::app::state::State;
 use crate::plan::keys;
 use crate::predict::{Job, Prediction};
 use crate::reading::{DeviceSample, HookAbout, SourceKind};
-use crate::units::parameter_count;
+use crate::units::{counted, parameter_count};
 
 /// What the plan and the run do not have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum Mismatch {
     NoGpu(String),
     /// How many GPUs: planned, seen.
     Gpus(u64, u64),
+    /// How many processes of a run on a CPU: planned, seen.
+    Ranks(u64, u64),
 }
 
 impl Mismatch {
@@ -33,6 +35,7 @@ impl Mismatch {
             Self::Gpu(_) => "OTHER GPU".to_owned(),
             Self::NoGpu(_) => "NO GPU IS USED".to_owned(),
             Self::Gpus(planned, seen) => format!("{seen} OF {planned} GPUS"),
+            Self::Ranks(..) => "OTHER RANKS".to_owned(),
         }
     }
 
@@ -46,7 +49,12 @@ impl Mismatch {
                 format!("the run is on the CPU, the plan for {planned}: they cannot be compared")
             }
             Self::Gpu(name) => format!("another GPU than the plan's: {name}"),
-            Self::Gpus(planned, seen) => format!("the plan is for {planned} GPUs, the run is on {seen}"),
+            Self::Gpus(planned, seen) => {
+                format!("the plan is for {}, the run is on {seen}", counted(*planned, "GPU", "GPUs"))
+            }
+            Self::Ranks(planned, ranks) => {
+                format!("the run has {}, the plan {planned} (cluster.num_gpus)", counted(*ranks, "rank", "ranks"))
+            }
         }
     }
 }
@@ -63,17 +71,24 @@ const UNEVEN: f64 = 0.25;
 /// What is not as planned, as far as anybody knows; none where the run is of its plan.
 #[must_use]
 pub fn of(state: &State) -> Option<Mismatch> {
-    let plan = state.plans.run.as_ref()?.plan();
-    let (job, prediction) = plan.job().zip(plan.prediction())?;
-    if let Some(name) = state.other_card() {
-        return Some(Mismatch::Gpu(name.to_owned()));
-    }
-    if let Some(simulated) = &state.run.simulated {
-        let (of, runs) = simulated.plan().job().zip(simulated.plan().prediction())?;
-        if (runs.params.total, &of.architecture.name) != (prediction.params.total, &job.architecture.name) {
-            return Some(Mismatch::Model(of.architecture.name.clone()));
-        }
-        return gpus(prediction.num_gpus, runs.num_gpus);
+    all(state).into_iter().next()
+}
+
+/// All that is not as planned in a line, the gravest first.
+#[must_use]
+pub fn all_words(state: &State) -> Option<String> {
+    let all: Vec<String> = all(state).iter().map(Mismatch::words).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// All that is not as planned, the gravest first: a run of another model may have another batch as well.
+fn all(state: &State) -> Vec<Mismatch> {
+    let Some(plan) = state.plans.run.as_ref().map(super::plan::RunPlan::plan) else { return Vec::new() };
+    let Some((job, prediction)) = plan.job().zip(plan.prediction()) else { return Vec::new() };
+    let card = state.other_card().map(|name| Mismatch::Gpu(name.to_owned()));
+    let is_simulated = state.run.simulated.is_some();
+    if is_simulated {
+        return card.or_else(|| simulated(state, job, prediction)).into_iter().collect();
     }
     let no_gpu = || {
         let is = !prediction.on_cpu
@@ -81,23 +96,39 @@ pub fn of(state: &State) -> Option<Mismatch> {
             && !super::verdict::is_no_training(state);
         is.then(|| Mismatch::NoGpu(prediction.gpu_short.clone()))
     };
-    let settings = || {
-        let told = super::settings::other_settings(state, job);
-        let told = if told.is_empty() { super::stated::other_settings(state, job, prediction) } else { told };
-        let told = if told.is_empty() { super::commanded::other_settings(state, job) } else { told };
-        (!told.is_empty()).then(|| Mismatch::Settings(told.join("; ")))
-    };
+    // Each leaves out what one before it tells.
+    let mut settings = super::settings::other_settings(state, job);
+    settings.extend(super::stated::other_settings(state, job, prediction));
+    settings.extend(super::commanded::other_settings(state, job));
     let stated = || super::stated::other_model(state, job, prediction).map(Mismatch::Model);
-    model(state, job, prediction)
+    let model = model(state, job, prediction)
         .or_else(stated)
-        .or_else(|| super::commanded::other_model(state, prediction).map(Mismatch::Model))
-        .or_else(settings)
-        .or_else(no_gpu)
-        .or_else(|| number(state, job, prediction))
+        .or_else(|| super::commanded::other_model(state, prediction).map(Mismatch::Model));
+    let settings = (!settings.is_empty()).then(|| Mismatch::Settings(settings.join("; ")));
+    [card, model, settings, no_gpu(), number(state, job, prediction)].into_iter().flatten().collect()
+}
+
+/// What the simulated run is that the plan is not.
+fn simulated(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch> {
+    let simulated = state.run.simulated.as_ref()?.plan();
+    let (of, runs) = simulated.job().zip(simulated.prediction())?;
+    if (runs.params.total, &of.architecture.name) != (prediction.params.total, &job.architecture.name) {
+        return Some(Mismatch::Model(of.architecture.name.clone()));
+    }
+    gpus(prediction.num_gpus, runs.num_gpus)
 }
 
 fn gpus(planned: u64, seen: u64) -> Option<Mismatch> {
     (planned != seen).then_some(Mismatch::Gpus(planned, seen))
+}
+
+/// How many ranks a process of the run counts, where the plan has another number of GPUs, or of processes on a CPU.
+#[must_use]
+pub fn told_ranks(about: &HookAbout, prediction: &Prediction) -> Option<Mismatch> {
+    let (planned, ranks) = (prediction.num_gpus, u64::from(about.world?));
+    let on_cpu = prediction.on_cpu || about.device == "cpu";
+    let mismatch = if on_cpu { Mismatch::Ranks(planned, ranks) } else { Mismatch::Gpus(planned, ranks) };
+    (planned != ranks).then_some(mismatch)
 }
 
 /// By the hook, where it has counted all parameters of the whole model.
@@ -146,9 +177,9 @@ pub fn planned_model(about: &HookAbout, job: &Job, prediction: &Prediction) -> O
 
 /// By the hook's world; else by the log's; else by the GPUs that anybody is on, where those of one machine are watched.
 fn number(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch> {
-    let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
-    if let Some(world) = hooked.and_then(|run| run.about.as_ref()?.world) {
-        return gpus(prediction.num_gpus, u64::from(world));
+    let hooked = state.run.telemetry.hooked(&state.monitor, state.now).and_then(|run| run.about.as_ref());
+    if let Some(about) = hooked.filter(|about| about.world.is_some()) {
+        return told_ranks(about, prediction);
     }
     if let Some(world) = state.run.telemetry.log_states(&state.monitor).world {
         return gpus(prediction.num_gpus, world);

@@ -23,8 +23,8 @@ use crate::app::monitor::attached::{AttachedProcess, AttachedState, ProcessIdent
 use crate::app::monitor::{Monitor, SourceState};
 use crate::compare::{Phases, period};
 use crate::reading::{
-    Absence, HookedRun, Moment, OutOfMemory, Progress, ProgressSource, Reading, RunNews, Sample, SourceKind,
-    StatedSettings, StepCause,
+    Absence, HookedRun, Moment, OutOfMemory, Progress, ProgressSource, Reading, RecordedHook, RunNews, Sample,
+    SourceKind, StatedSettings, StepCause,
 };
 use crate::units::Seconds;
 use commanded::CommandPlan;
@@ -40,6 +40,8 @@ pub struct Telemetry {
     pub news: RunNews,
     /// What the newest sample told: of a recorded run, or a simulated one.
     sampled: Option<Progress>,
+    /// What the hook had told by then, of a recorded run.
+    sampled_hook: Option<HookedRun>,
     /// Memory that ran out in it.
     ran_out: Option<OutOfMemory>,
     /// Why steps were late in it.
@@ -98,6 +100,9 @@ impl Telemetry {
     pub fn on_progress(&mut self, sample: &Sample, monitor: &mut Monitor) {
         self.ran_out = sample.out_of_memory.as_deref().cloned();
         self.sampled_cause = sample.step_cause.as_deref().cloned();
+        if let Some(hook) = &sample.hook {
+            self.sampled_hook = Some(hook.run(sample.at));
+        }
         let Some(progress) = &sample.progress else { return };
         self.sampled = Some((**progress).clone());
         let demo = matches!(&monitor.source, SourceState::Running(info) if info.kind == SourceKind::Demo);
@@ -116,7 +121,7 @@ impl Telemetry {
 
     /// What was played has not happened yet.
     pub fn rewind(&mut self) {
-        self.sampled = None;
+        (self.sampled, self.sampled_hook) = (None, None);
         self.ran_out = None;
         self.sampled_cause = None;
         self.phases = Phases::default();
@@ -171,8 +176,7 @@ impl Telemetry {
     /// process is attached.
     #[must_use]
     pub fn is_logged(&self, monitor: &Monitor) -> bool {
-        let replays = matches!(&monitor.source, SourceState::Running(info) if info.kind == SourceKind::Replay);
-        let recorded = self.sampled.as_ref().filter(|_| replays);
+        let recorded = self.sampled.as_ref().filter(|_| is_replayed(monitor));
         monitor.attached.is_none() && (self.news.progress.is_known() || recorded.is_some_and(Progress::is_known))
     }
 
@@ -193,7 +197,10 @@ impl Telemetry {
         match hook.map(|about| about.device.as_str()) {
             Some(device) => device == "cpu",
             None => {
-                let alone = matches!(&monitor.source, SourceState::Running(info) if info.kind == SourceKind::Host);
+                let SourceState::Running(info) = &monitor.source else { return false };
+                // A recording without any device is of a machine without a driver.
+                let is_empty = || monitor.sample.as_ref().is_some_and(|sample| sample.devices.is_empty());
+                let alone = info.kind == SourceKind::Host || info.kind == SourceKind::Replay && is_empty();
                 alone && monitor.attached.is_some()
             }
         }
@@ -213,7 +220,9 @@ impl Telemetry {
         let progress = || self.progress(monitor, now).map(|(_, progress)| Box::new(progress));
         let ran_out = || self.out_of_memory(monitor, now).cloned().map(Box::new);
         let cause = || self.step_cause(monitor, now).map(Box::new);
+        let hook = || self.hooked(monitor, now).map(|run| Box::new(RecordedHook::of(run)));
         Sample {
+            hook: sample.hook.clone().or_else(hook),
             progress: sample.progress.clone().or_else(progress),
             out_of_memory: sample.out_of_memory.clone().or_else(ran_out),
             step_cause: sample.step_cause.clone().or_else(cause),
@@ -259,8 +268,13 @@ impl Telemetry {
         let own = self.news.hooks.iter().filter(is_its).find(|run| run.pid == pid && speaks(run));
         // Of a `memwall run` the one process speaks that it has started.
         let started = |run: &&HookedRun| run.about.as_ref().and_then(|about| about.launcher) == Some(pid);
-        own.or_else(|| self.news.hooks.iter().filter(started).find(|run| run.leads() && speaks(run)))
+        let live = own.or_else(|| self.news.hooks.iter().filter(started).find(|run| run.leads() && speaks(run)));
+        live.or_else(|| self.sampled_hook.as_ref().filter(|_| is_replayed(monitor)))
     }
+}
+
+fn is_replayed(monitor: &Monitor) -> bool {
+    matches!(&monitor.source, SourceState::Running(info) if info.kind == SourceKind::Replay)
 }
 
 /// Whether what a source tells in its samples is of the run that is followed: of a process that it has seen, or of

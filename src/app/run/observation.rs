@@ -7,7 +7,8 @@ use crate::catalog::{Generation, Gpu};
 use crate::compare::{Evidence, MemoryOwner, Observation, RunPhase, resident_evidence};
 use crate::predict::{Job, Prediction};
 use crate::reading::{
-    Absence, DeviceProcess, DeviceSample, HookMemory, Moment, ProgressSource, Reading, ReadingKind, Sample,
+    Absence, DeviceProcess, DeviceSample, HookMemory, HookedRun, Moment, Progress, ProgressSource, Reading,
+    ReadingKind, Sample,
 };
 use crate::units::{Bytes, FlopsPerSec, Fraction, Seconds, TokensPerSec};
 
@@ -153,8 +154,9 @@ fn with_progress(
     };
     let places = run.hooked(monitor, now).and_then(|run| Some((run.placed, run.places.as_ref()?.data_share()?)));
     let data_wait = places.map_or_else(Reading::not_read, |(at, share)| Reading::measured(share, at));
-    // A step with something else in it is slower by as much.
-    let slower = progress.step_time.value().zip(step.value()).map_or(1.0, |(told, usual)| told.0 / usual.0);
+    // A step with something else in it is slower by as much, where the rate is of that step.
+    let slower = progress.step_time.value().zip(step.value()).filter(|_| is_rate_of_step(&progress, monitor, run, now));
+    let slower = slower.map_or(1.0, |(told, usual)| told.0 / usual.0);
     let tokens = tokens.map(|rate| TokensPerSec(rate.0 * slower));
     Evidence {
         step,
@@ -164,6 +166,15 @@ fn with_progress(
         reserved: progress.peak_reserved,
         ..evidence
     }
+}
+
+/// Whether rate and time of a step are told of the same steps: both by one line of the log, or both by the hook.
+fn is_rate_of_step(progress: &Progress, monitor: &Monitor, run: &Telemetry, now: Moment) -> bool {
+    let hook = run.hooked(monitor, now).map(HookedRun::progress);
+    let by_hook = |of: fn(&Progress) -> Option<f64>| hook.as_ref().is_some_and(|hook| of(progress) == of(hook));
+    let step = by_hook(|told| told.step_time.value().map(|time| time.0));
+    let rate = progress.tokens_per_s.value().is_none() && by_hook(|told| Some(told.tokens_per_s_per_gpu.value()?.0));
+    step == rate && progress.step_time.kind() == Some(ReadingKind::Measured)
 }
 
 /// `reading`, or that the log says nothing of it where lines are all that is followed.

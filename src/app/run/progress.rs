@@ -3,6 +3,7 @@
 use super::Telemetry;
 use crate::app::monitor::Monitor;
 use crate::reading::{HookedRun, LogFormat, Moment, Progress, ProgressSource, Reading, ReadingKind};
+use crate::units::TokensPerSec;
 
 /// Where the counts of a log and of the hook stood when the log told a step last: many logs tell one in twenty or a
 /// hundred, and the hook goes on counting.
@@ -101,6 +102,14 @@ fn joined(log: &Progress, hooked: Progress, step: Option<u64>) -> Progress {
     let by_bar = matches!(log.told_by, ProgressSource::Log(LogFormat::Bar));
     let counts_batches = by_bar || log.step.kind() == Some(ReadingKind::Estimated);
     let is_hooks = counts_batches && hooked.step_time.value().is_some();
+    // What the hook counts on one step, in the time that the log says for it: both figures are then of one stretch.
+    let hooked_rate = match (log.step_time.value(), hooked.step_time.value()) {
+        (Some(by_log), Some(by_hook)) if !is_hooks && log.step_time.kind() == Some(ReadingKind::Measured) => {
+            let slower = by_log.0 / by_hook.0;
+            hooked.tokens_per_s_per_gpu.clone().map(|rate| TokensPerSec(rate.0 / slower))
+        }
+        _ => hooked.tokens_per_s_per_gpu.clone(),
+    };
     let mut counted = log.clone();
     if let (Reading::Absent(_), Reading::Known { .. }) = (&log.step, &hooked.step) {
         // A log of losses alone counts nothing.
@@ -110,7 +119,7 @@ fn joined(log: &Progress, hooked: Progress, step: Option<u64>) -> Progress {
     }
     Progress {
         step_time: if is_hooks { hooked.step_time } else { better(&log.step_time, hooked.step_time) },
-        tokens_per_s_per_gpu: better(&log.tokens_per_s_per_gpu, hooked.tokens_per_s_per_gpu),
+        tokens_per_s_per_gpu: better(&log.tokens_per_s_per_gpu, hooked_rate),
         allocated: better(&log.allocated, hooked.allocated),
         peak_allocated: better(&log.peak_allocated, hooked.peak_allocated),
         peak_reserved: better(&log.peak_reserved, hooked.peak_reserved),
@@ -144,6 +153,32 @@ mod tests {
         assert_eq!(time(&bar(Reading::estimated(18, NOW)), Reading::default()), Some(Seconds(0.75)));
         // One that says its optimizer steps is taken at its word.
         assert_eq!(time(&bar(Reading::measured(9, NOW)), known()), Some(Seconds(0.75)));
+    }
+
+    /// A log says 2 s for its last step, the hook 0.5 s for what it heard last, of 4 096 tokens: 2 048 a second go with 2 s.
+    #[test]
+    fn a_rate_is_of_the_same_stretch_as_the_step_beside_it() {
+        let hook = Progress {
+            step_time: Reading::measured(Seconds(0.5), NOW),
+            tokens_per_s_per_gpu: Reading::estimated(TokensPerSec(8_192.0), NOW),
+            ..Progress::default()
+        };
+        let log = |step_time, tokens_per_s_per_gpu| Progress {
+            told_by: ProgressSource::Log(LogFormat::Text),
+            step: Reading::measured(9, NOW),
+            step_time,
+            tokens_per_s_per_gpu,
+            ..Progress::default()
+        };
+        let pair = |log: &Progress| {
+            let known = joined(log, hook.clone(), None);
+            (known.step_time.value().unwrap().0, known.tokens_per_s_per_gpu.value().unwrap().0)
+        };
+        let two = || Reading::measured(Seconds(2.0), NOW);
+        assert_eq!(pair(&log(two(), Reading::default())), (2.0, 2_048.0));
+        assert_eq!(pair(&log(Reading::estimated(Seconds(2.0), NOW), Reading::default())), (0.5, 8_192.0));
+        // What the log says itself is its own.
+        assert_eq!(pair(&log(two(), Reading::measured(TokensPerSec(1_900.0), NOW))), (2.0, 1_900.0));
     }
 
     fn step_of(run: &mut Telemetry, (log, hook): (u64, u64), total: Option<u64>) -> u64 {

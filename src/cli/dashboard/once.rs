@@ -1,6 +1,7 @@
 //! `memwall --once`: what runs now, as a few plain lines or as JSON: for scripts, `watch` and cron.
 
 mod json;
+mod played;
 
 use std::path::Path;
 use std::sync::mpsc as std_mpsc;
@@ -22,7 +23,7 @@ use crate::compare::{Bands, Tolerance};
 use crate::observe::{self, FollowOptions, SharedRequirements, SourceChoice, SourceReport};
 use crate::printable::printable;
 use crate::reading::{DeviceSample, HostProcess, RunNews, Sample, SourceInfo};
-use crate::ui::cause_words;
+use crate::ui::{cause_words, wrapped};
 
 /// Time between the two samples that rates need, where nobody says another.
 const BETWEEN: Duration = Duration::from_millis(500);
@@ -62,8 +63,11 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     let recorded = recorded(&choice)?;
     let pattern = pattern(args, &choice)?;
     let (plan, _) = open_plan(args, recorded.as_ref(), &catalog)?;
-    let clock = Clock::start();
     let asked = args.attach.or(recorded.as_ref().and_then(|header| header.attach));
+    if let SourceChoice::Replay { path, .. } = &choice {
+        return played::at_end(path, plan, catalog, asked);
+    }
+    let clock = Clock::start();
     let mut state = State::on(plan, catalog, asked, clock.now());
     let (requested, _) = source(&choice, (asked, args.log.is_some()), config.access.clone(), &state)?;
     let requested = RequestedSource { later: None, ..requested };
@@ -302,13 +306,25 @@ fn as_text(state: &State) -> String {
     lines.extend(unread.map(|why| format!("steps    not known: {}", printable(&why.to_string()))));
     lines.extend(measured_rows(state).into_iter().map(|(name, text)| format!("{name:<9}{}", printable(&text))));
     lines.push(format!("verdict  {}", run_verdict(state).words));
-    lines.extend(cause_words(state).map(|words| format!("why      {}", printable(&words))));
-    lines.iter().map(|line| format!("{}\n", fitted(line))).collect()
+    let text: String = lines.iter().map(|line| format!("{}\n", fitted(line))).collect();
+    text + &cause_words(state).map_or_else(String::new, |words| wrapped_line("why", &printable(&words)))
 }
+
+/// What is told in full: further lines stand below its first.
+fn wrapped_line(name: &str, words: &str) -> String {
+    let lines = wrapped(words, MOST - NAME, usize::MAX);
+    let begin = |index: usize| if index == 0 { name } else { "" };
+    lines.iter().enumerate().map(|(index, line)| format!("{:<NAME$}{line}\n", begin(index))).collect()
+}
+
+/// Room for the name of a line.
+const NAME: usize = 9;
+
+/// The width of a line that is not told in full elsewhere.
+const MOST: usize = 160;
 
 /// Lines of a plain frame are no longer than a terminal's.
 fn fitted(line: &str) -> String {
-    const MOST: usize = 160;
     let short: String = line.chars().take(MOST).collect();
     if short.len() < line.len() { format!("{short}...") } else { short }
 }

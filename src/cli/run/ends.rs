@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use crate::compare::{failure_words, first_failure, last_failed_job, process_ends, stood_still};
+use crate::compare::{ProcessEnd, failure_words, first_failure, last_failed_job, process_ends, stood_still};
 use crate::observe::ExitWatch;
-use crate::reading::{HookedRun, LauncherReport, Moment, ProcessExit};
+use crate::reading::{HookedRun, LauncherReport, Moment, ProcessExit, exit_words};
 
 /// The processes that are watched, and those that were gone by then.
 #[derive(Default)]
@@ -46,6 +46,8 @@ impl ExitWatches {
 /// How the command ended.
 #[derive(Debug, Clone, Copy)]
 pub struct CommandEnd {
+    /// The process that it began as.
+    pub pid: Option<u32>,
     /// Its exit code, as a shell has it.
     pub code: u8,
     /// When it was over.
@@ -72,7 +74,28 @@ pub fn ending(runs: &[HookedRun], reports: &[LauncherReport], end: CommandEnd) -
     };
     let failure = first.filter(|first| !told_by_command(first.pid)).and_then(|first| failure_words(first, &ends));
     let several = ends.iter().filter(|one| one.has_failed() || Some(*one) == first).count() > 1;
-    (first.filter(|_| several).map(|first| first.pid), still.into_iter().chain(failure).collect())
+    let own = failure.is_none().then(|| own_end(&ends, end)).flatten();
+    (first.filter(|_| several).map(|first| first.pid), own.into_iter().chain(still).chain(failure).collect())
+}
+
+/// How a command ended that exits with a code of its own: what the one process says that had a hook in it, or that it said
+/// nothing. Of a signal others tell.
+fn own_end(ends: &[ProcessEnd], end: CommandEnd) -> Option<String> {
+    if matches!(end.code, 0 | 129..=192) || end.asked.is_some() {
+        return None;
+    }
+    let exit = exit_words(end.code.into());
+    // Who waits for it may be quicker than who watches it.
+    let its =
+        |one: &ProcessEnd| Some(one.pid) == end.pid || one.exit.and_then(|exit| exit.shell_code()) == Some(end.code);
+    let how = match ends {
+        [one] if one.error.is_some() => one.error.as_ref().map(|error| format!("{error}, {exit}"))?,
+        [one] if one.told.is_none() && its(one) => {
+            format!("{exit}, without a word of Python's: os._exit, or a library that ended the process")
+        }
+        _ => exit,
+    };
+    Some(format!("the command ended with {how}"))
 }
 
 /// The exit code of each process, for who listens: its own where it was seen, else the command's.

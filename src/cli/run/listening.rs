@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::cpu_waits::RunWaits;
 use super::ends::ExitWatches;
+use super::losses::LossWatch;
 use crate::cli::dashboard::Clock;
 use crate::observe::hook::Listener;
 use crate::reading::{HookedRun, LauncherReport};
@@ -26,6 +27,8 @@ pub struct HookReport {
     pub forgotten: u64,
     /// How long they waited for a core.
     pub cpu_waits: RunWaits,
+    /// What is wrong with the loss that they write.
+    pub loss: Option<String>,
 }
 
 impl HookReport {
@@ -58,16 +61,24 @@ impl HookListener {
         let thread = thread::spawn(move || {
             let mut cpu_waits = RunWaits::default();
             let mut watches = ExitWatches::default();
+            let mut losses = LossWatch::of_output();
             loop {
                 // What was sent before the end is heard: the queue is emptied once more.
                 let last = told.load(Relaxed);
                 let heard = listener.listen(TURN, || clock.now());
                 cpu_waits.look(listener.runs(), clock.now());
                 watches.look(listener.runs());
+                losses.look(clock.now(), last);
                 if last || heard.is_err() {
                     let (mut runs, forgotten) = (listener.runs().to_vec(), listener.forgotten());
                     watches.fill_in(&mut runs, clock.now());
-                    return HookReport { runs, reports: listener.reports().to_vec(), forgotten, cpu_waits };
+                    return HookReport {
+                        runs,
+                        reports: listener.reports().to_vec(),
+                        forgotten,
+                        cpu_waits,
+                        loss: losses.words(),
+                    };
                 }
             }
         });

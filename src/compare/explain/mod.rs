@@ -21,7 +21,7 @@ use super::calibration::Calibration;
 use super::comparison::is_met;
 use super::evidence::{Evidence, Misfit};
 use super::expected::Expectation;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Generation};
 use crate::order::StableOrder;
 use crate::plan::Change;
 use crate::predict::{self, Fragmentation, Job};
@@ -128,10 +128,7 @@ pub struct Subject<'a> {
 impl Subject<'_> {
     /// Whether a change has the run do otherwise than it was told. A key that is told several values may be any of them.
     fn contradicts(&self, change: &Change) -> bool {
-        let told = |key: &str| self.stated.iter().any(|(told, _)| *told == key);
-        let may_be = |key: &str, value: &String| self.stated.iter().any(|(told, one)| *told == key && one == value);
-        change.remove.iter().any(|key| told(key))
-            || change.set.iter().any(|(key, value)| told(key) && !may_be(key, value))
+        contradicts(self.stated, change)
     }
 
     /// Whether an expectation has the tokens of a step that the run says it has, where it says so; `plain` is the plan's.
@@ -144,6 +141,31 @@ impl Subject<'_> {
         let expected = self.plan.expected(change, (job, self.catalog), self.stage, fragmentation)?;
         Some(self.calibration.applied(&expected))
     }
+}
+
+fn contradicts(stated: &[(&'static str, String)], change: &Change) -> bool {
+    let told = |key: &str| stated.iter().any(|(told, _)| *told == key);
+    let may_be = |key: &str, value: &String| stated.iter().any(|(told, one)| *told == key && one == value);
+    change.remove.iter().any(|key| told(key)) || change.set.iter().any(|(key, value)| told(key) && !may_be(key, value))
+}
+
+/// What [`explain`] tries on a plan, each in a word or two: keys whose values the run was not told, then what may befall it.
+#[must_use]
+pub fn tried(job: &Job, stated: &[(&'static str, String)]) -> Vec<String> {
+    let causes = plan_causes::of(job);
+    let changes = causes.iter().filter_map(|cause| cause.change.as_ref()).filter(|change| !contradicts(stated, change));
+    let keys = changes.filter_map(|change| change.set.first().map(|(key, _)| *key).or(change.remove.first().copied()));
+    let other = (!other_models::is_told(stated)).then(|| "model".to_owned());
+    let mut tried: Vec<String> = other.into_iter().collect();
+    for key in keys {
+        let word = key.rsplit('.').next().unwrap_or(key).replace('_', " ");
+        if !tried.contains(&word) {
+            tried.push(word);
+        }
+    }
+    let on_cpu = job.hardware.gpu.generation == Generation::Cpu;
+    tried.extend(Circumstance::of(on_cpu).iter().map(|one| one.words().to_owned()));
+    tried
 }
 
 /// Tokens of a step that are counted in two ways differ by less than this.

@@ -30,7 +30,7 @@ pub fn likeliest(
     planned: Seconds,
     misfit: impl Fn(&Change) -> Option<(Misfit, Expectation)>,
 ) -> Option<CauseTrial> {
-    if subject.stated.iter().any(|(key, _)| *key == PRESET || OTHERS.contains(key)) {
+    if is_told(subject.stated) {
         return None;
     }
     let mut tried: Vec<(&ModelPreset, Misfit, Expectation)> = Vec::new();
@@ -48,6 +48,11 @@ pub fn likeliest(
     let causes = vec![Cause::of_plan(words, change(best))];
     let assumed = (tried.len() as f64 / together).ln();
     Some(CauseTrial { causes, expected: *expected, assumed, misfit: *misfit })
+}
+
+/// Whether the run was told its model.
+pub fn is_told(stated: &[(&'static str, String)]) -> bool {
+    stated.iter().any(|(key, _)| *key == PRESET || OTHERS.contains(key))
 }
 
 /// One preset of each size but the plan's own, of the same kind.

@@ -5,6 +5,7 @@ mod frameworks;
 mod on_chip;
 mod other;
 mod pytorch;
+mod schedulers;
 mod size;
 
 use std::borrow::Cow;
@@ -92,6 +93,19 @@ pub fn unexplained(text: &str) -> Option<UnexplainedFailure> {
     }
     if has(&["unhandled cuda error", "ncclUnhandledCudaError"]) {
         return Some(UnexplainedFailure::Nccl);
+    }
+    let bitsandbytes = has(&["bitsandbytes", "csrc/ops.cu", "csrc\\ops.cu"]);
+    let no_kernel =
+        ["named symbol not found at line", "invalid device function at line", "no kernel image is available"];
+    if bitsandbytes && has(&no_kernel) {
+        return Some(UnexplainedFailure::BitsandbytesKernel);
+    }
+    if has(&["CUDA Setup failed despite", "libbitsandbytes_cpu.so: undefined symbol"]) {
+        return Some(UnexplainedFailure::BitsandbytesSetup);
+    }
+    // cublas_api.h: 15 is CUBLAS_STATUS_NOT_SUPPORTED.
+    if has(&["cuBLAS API failed with status 15"]) {
+        return Some(UnexplainedFailure::BitsandbytesInt8);
     }
     // A handle that could not be made: the library takes memory for it, and says no more.
     has(&["CUBLAS_STATUS_NOT_INITIALIZED", "CUDNN_STATUS_NOT_INITIALIZED", "CUSOLVER_STATUS_NOT_INITIALIZED"])

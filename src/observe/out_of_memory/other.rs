@@ -1,7 +1,8 @@
 //! The marks that messages are known by, and those of drivers, libraries, vLLM and the system.
 
+use super::schedulers::killed;
 use super::size::{after, bytes_after, glued, kibibytes_after, number, size, size_after, size_before};
-use super::{frameworks, on_chip, pytorch};
+use super::{frameworks, on_chip, pytorch, schedulers};
 use crate::reading::{CacheTokens, OutOfMemory, OutOfMemoryKind as Kind};
 use crate::units::Bytes;
 
@@ -76,8 +77,12 @@ pub const MARKS: &[MessageMark] = &[
     MessageMark { text: "oom-kill event", read: |_, _| Some(killed("Slurm")) },
     MessageMark { text: "Out Of Memory", read: |before, _| before.contains("srun: error").then(|| killed("Slurm")) },
     MessageMark { text: "Exceeded job memory limit", read: |_, _| Some(killed("Slurm")) },
-    MessageMark { text: "node running low on memory", read: |_, _| Some(killed("Ray")) },
-    MessageMark { text: "OOMKilled", read: |_, _| Some(killed("Kubernetes")) },
+    MessageMark { text: " exceeded memory limit ", read: schedulers::slurm_limit },
+    MessageMark { text: "OUT_OF_MEMORY (exit code", read: |_, _| Some(killed("Slurm")) },
+    MessageMark { text: "node running low on memory", read: |_, after| Some(schedulers::ray(after)) },
+    MessageMark { text: "killed due to memory pressure (OOM)", read: ray_workers },
+    MessageMark { text: "OOMKilled", read: |_, after| Some(schedulers::kubernetes(after)) },
+    MessageMark { text: "The node was low on resource: memory", read: |_, after| Some(schedulers::evicted(after)) },
 ];
 
 fn driver(backend: &str, asked: Option<Bytes>) -> OutOfMemory {
@@ -88,8 +93,11 @@ fn host(backend: &str, asked: Option<Bytes>) -> OutOfMemory {
     OutOfMemory { backend: backend.to_owned(), kind: Kind::Host, asked, ..OutOfMemory::default() }
 }
 
-fn killed(backend: &str) -> OutOfMemory {
-    OutOfMemory { backend: backend.to_owned(), kind: Kind::Killed, ..OutOfMemory::default() }
+/// `2 Workers (tasks / actors) killed due to memory pressure (OOM)`; it counts none of them as well.
+fn ray_workers(before: &str, _: &str) -> Option<OutOfMemory> {
+    let count = before.trim_end().strip_suffix("Workers (tasks / actors)")?.trim_end();
+    let count = count.rsplit(' ').next()?;
+    (count != "0").then(|| killed("Ray"))
 }
 
 /// `CUDA out of memory`, `CUDA error: out of memory`, NCCL's and others' ways to say it.

@@ -75,6 +75,9 @@ pub fn unexplained(failure: UnexplainedFailure) -> Value {
         UnexplainedFailure::SharedMemory => json!({"kind": "unexplained", "backend": "shared memory"}),
         UnexplainedFailure::Nccl => json!({"kind": "unexplained", "backend": "NCCL"}),
         UnexplainedFailure::Handle => json!({"kind": "unexplained", "backend": "CUDA"}),
+        UnexplainedFailure::BitsandbytesKernel
+        | UnexplainedFailure::BitsandbytesSetup
+        | UnexplainedFailure::BitsandbytesInt8 => json!({"kind": "not_memory", "backend": "bitsandbytes"}),
     }
 }
 

@@ -104,6 +104,9 @@ pub fn unexplained(failure: UnexplainedFailure, width: usize) -> String {
                 "CUDA_LAUNCH_BLOCKING=1 once: where the device is not full, an earlier kernel failed (an index out of range)",
             ],
         ),
+        UnexplainedFailure::BitsandbytesKernel
+        | UnexplainedFailure::BitsandbytesSetup
+        | UnexplainedFailure::BitsandbytesInt8 => bitsandbytes(failure),
     };
     let mut text = String::new();
     paragraph(&mut text, "", what, width);
@@ -112,6 +115,31 @@ pub fn unexplained(failure: UnexplainedFailure, width: usize) -> String {
         paragraph(&mut text, "  ", look, width);
     }
     text
+}
+
+/// What bitsandbytes says where nothing is short of memory.
+const fn bitsandbytes(failure: UnexplainedFailure) -> (&'static str, &'static [&'static str]) {
+    match failure {
+        UnexplainedFailure::BitsandbytesInt8 => (
+            "the GPU, or these shapes, have no 8-bit matrix multiplication: status 15 is CUBLAS_STATUS_NOT_SUPPORTED, and \
+             nothing here is short of memory",
+            &["load_in_4bit in place of load_in_8bit: it multiplies in 16 bits, on older GPUs too"],
+        ),
+        UnexplainedFailure::BitsandbytesSetup => (
+            "bitsandbytes found no CUDA library that fits PyTorch's CUDA, and nothing here is short of memory",
+            &[
+                "python -m bitsandbytes: which library it looks for, and where",
+                "a release of bitsandbytes that is built for torch.version.cuda; or LD_LIBRARY_PATH with libcudart in it",
+            ],
+        ),
+        _ => (
+            "bitsandbytes has no kernel for this GPU or driver, and nothing here is short of memory",
+            &[
+                "python -m bitsandbytes: its CUDA version and the GPU's compute capability; nvidia-smi: the driver's CUDA",
+                "a newer release of bitsandbytes, which has kernels for newer GPUs",
+            ],
+        ),
+    }
 }
 
 /// A snapshot: what is held by state and by purpose, beside the plan's peak.

@@ -40,7 +40,9 @@ fn line<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
     let per_gpu = if state.run.telemetry.uses_no_gpu(&state.monitor, state.now) { "tok/s" } else { "tok/s/GPU" };
     let left = state.run.telemetry.remaining(&progress, &state.monitor, state.now);
     // The least important last: it is left out first.
-    for (text, style) in parts(&progress, (&left, per_gpu), theme.text(), theme.danger()) {
+    let usual = progress.step_time.value().and_then(|told| state.run.telemetry.phases().apart_from(*told));
+    let now = usual.map_or("", |_| " now");
+    for (text, style) in parts(&progress, (&left, per_gpu, now), theme.text(), theme.danger()) {
         if width_of(&spans) + text.chars().count() + 3 <= width {
             spans.push(Span::styled(format!("  {text}"), style));
         }
@@ -60,10 +62,10 @@ fn why_none(state: &State, width: usize) -> Option<String> {
 }
 
 /// What is known of the run, the most important first; `left` is the time to its end, `per_gpu` the unit of what one device
-/// does.
+/// does, `now` what stands behind a step that is none of the usual ones.
 fn parts(
     progress: &Progress,
-    (left, per_gpu): (&Reading<Seconds>, &str),
+    (left, per_gpu, now): (&Reading<Seconds>, &str, &str),
     style: Style,
     alarm: Style,
 ) -> Vec<(String, Style)> {
@@ -74,7 +76,7 @@ fn parts(
     add(shown(left, |left| left.roughly()).map(|left| format!("ETA {}", left.trim_start_matches('~'))));
     add(shown(&progress.step_time, ToString::to_string).map(|text| match progress.told_by {
         ProgressSource::Rhythm => format!("step time {text}"),
-        _ => text,
+        _ => format!("{text}{now}"),
     }));
     let told = |reading: &Reading<TokensPerSec>| shown(reading, |rate| tokens(rate.0));
     add(told(&progress.tokens_per_s)

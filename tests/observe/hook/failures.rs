@@ -105,6 +105,41 @@ fn children_that_succeed_are_not_said_to_have_failed() {
     }
 }
 
+/// What stands behind each word of the process, and before any word of ours: its own last line has no end.
+#[test]
+fn how_one_process_ended_stands_on_a_line_of_its_own() {
+    let Some(python) = python("import sys") else { return };
+    let by_python = |end: &str| format!("the command ended with {end}");
+    let silent = by_python("exit 3, without a word of Python's: os._exit, or a library that ended the process");
+    for (end, traced, words) in [
+        ("os._exit(3)", true, Some(silent)),
+        ("sys.exit(4)", false, Some(by_python("exit 4"))),
+        ("raise ValueError('a bad batch')", false, Some(by_python("ValueError, exit 1"))),
+        ("sys.exit(0)", true, None),
+    ] {
+        let meeting = Meeting::new();
+        let script = meeting.folder.path().join("script.py");
+        let text = format!(
+            "import os, sys, time, torch\noptimizer = torch.optim.Optimizer([torch.Parameter(10)])\n\
+             for _ in range(30):\n    optimizer.step()\n    time.sleep(0.05)\n\
+             print('why it ended', end='', flush=True)\n{end}\n"
+        );
+        std::fs::write(&script, text).unwrap();
+        let both = meeting.folder.path().join("both");
+        let file = std::fs::File::create(&both).unwrap();
+        let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
+        let tape = meeting.folder.path().join("tape.json.gz");
+        command.arg("run").args(traced.then(|| [OsString::from("--trace"), tape.into()]).into_iter().flatten());
+        command.arg("--").arg(&python).arg(&script).stdout(file.try_clone().unwrap()).stderr(file);
+        command.status().unwrap();
+        let all = std::fs::read_to_string(&both).unwrap();
+        assert!(all.contains("why it ended") && !all.contains("endedmemwall"), "{end}: {all}");
+        let said = said(all.as_bytes());
+        let told: Vec<&String> = said.iter().filter(|line| line.starts_with("the command ended")).collect();
+        assert_eq!(told, words.iter().collect::<Vec<_>>(), "{end}: {all}");
+    }
+}
+
 #[test]
 fn a_forked_child_tells_the_exception_that_nobody_caught() {
     let Some(python) = python("import multiprocessing; multiprocessing.get_context('fork')") else { return };

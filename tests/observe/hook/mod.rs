@@ -114,7 +114,8 @@ fn output_and_exit_status_are_the_commands_own() {
     let said = text(&done.stderr);
     // All of them, though messages come half a second apart.
     // Of a pipe nobody knows whether its last line was ended.
-    assert!(said.starts_with("\nmemwall: 12 steps, ") && said.contains("15 parameters"), "{said}");
+    assert!(said.starts_with("\nmemwall: the command ended with exit 7\nmemwall: 12 steps, "), "{said}");
+    assert!(said.contains("15 parameters"), "{said}");
     let none = output(meeting.command(env!("CARGO_BIN_EXE_memwall")).args(["run", "--", "true"]));
     assert_eq!((none.status.code(), none.stdout.len()), (Some(0), 0));
     assert!(text(&none.stderr).contains("no optimizer step was observed"));

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use crate::support::standin::wait_for;
 
-use super::{Meeting, output, python, signal, text};
+use super::{Meeting, hear, output, python, signal, text};
 
 /// Signals by number, as `/proc/PID/status` counts them: HUP 1, USR1 10.
 const HUP_AND_USR1: u64 = 0x201;
@@ -112,16 +112,71 @@ fn the_summary_names_every_process() {
     let Some(python) = python("import sys") else { return };
     let meeting = Meeting::new();
     let train = super::folder().join("train_fake.py");
-    let script = "RANK=0 WORLD_SIZE=2 \"$0\" \"$1\" 12 0 0 & RANK=1 WORLD_SIZE=2 \"$0\" \"$1\" 5 0 out-of-memory; wait";
+    let script =
+        "RANK=0 WORLD_SIZE=2 \"$0\" \"$1\" 12 0.1 0 & RANK=1 WORLD_SIZE=2 \"$0\" \"$1\" 5 0.3 out-of-memory; wait";
     let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
-    let done = output(command.args(["run", "--", "sh", "-c", script]).arg(python).arg(train));
-    let said = text(&done.stderr);
+    let plan = meeting.folder.path().join("plan.yaml");
+    std::fs::write(&plan, "model: {preset: gpt2, batch_size: 8}\ncluster: {num_gpus: 1}\n").unwrap();
+    command.arg("run").arg("--plan").arg(&plan).args(["--", "sh", "-c", script]).arg(python).arg(train);
+    let said = text(&output(&mut command).stderr);
+    // Another model is no reason to leave out what else differs.
+    let other =
+        "not as planned: another model: Model of 15 parameters, the plan has 124 M; the run has 2 ranks, the plan 1";
+    assert!(said.contains(other), "{said}");
+    // As CUDACachingAllocator words it: 2 GiB asked, 1 GiB free.
+    assert!(
+        said.contains("memwall: CUDA out of memory on GPU 0: 1.00 GiB short (2.00 GiB asked, 1.00 GiB free)"),
+        "{said}"
+    );
     let process = |rank: u32| {
         said.lines().find(|line| line.starts_with(&format!("memwall:   rank {rank}, process "))).map(str::to_owned)
     };
     let (first, second) = (process(0).expect(&said), process(1).expect(&said));
     assert!(first.contains(": 12 steps") && first.contains("resident at most") && !first.contains("ended"), "{first}");
     assert!(second.contains(": 5 steps") && second.ends_with("; ended with OutOfMemoryError"), "{second}");
+}
+
+/// Six numbers to a layer and five beside it: 15 parameters, of a plan of 124 439 808.
+#[test]
+fn a_recording_of_a_run_on_the_cpu_tells_its_steps_and_says_what_the_live_look_says() {
+    let Some(python) = python("import sys") else { return };
+    let meeting = Meeting::new();
+    let mut listener = meeting.listen();
+    let place = meeting.folder.path();
+    let (plan, file) = (place.join("plan.yaml"), place.join("run.ndjson"));
+    std::fs::write(&plan, "model: {preset: gpt2, batch_size: 8}\n").unwrap();
+    let mut child =
+        meeting.run(&python, "train_fake.py", &["4000", "0.02", "0"]).stdout(Stdio::null()).spawn().unwrap();
+    let run = hear(&mut listener, "its modules", |run| run.modules.is_some() && run.step.is_some());
+    let memwall = |arguments: &[&str]| {
+        let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
+        command.env("MEMWALL_NVML_LIB", "/nowhere/libnvidia-ml.so").env("MEMWALL_SYS_ROOT", "/nowhere");
+        let done = output(command.args(arguments).current_dir(place));
+        assert!(done.status.success(), "{done:?}");
+        text(&done.stdout)
+    };
+    let pid = run.pid.to_string();
+    let record =
+        ["record", "plan.yaml", "-o", "run.ndjson", "--attach", &pid, "--duration", "6s", "--interval", "200ms"];
+    memwall(&record);
+    let live = memwall(&["plan.yaml", "--once", "--attach", &pid]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(Command::new("kill").args(["-KILL", &pid]).status());
+    let summary = memwall(&["replay", "run.ndjson"]);
+    let told = |name: &str| summary.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    assert!(told("run ").contains(&format!("PID {pid}")), "{summary}");
+    assert!(told("steps ").contains(" to ") && told("steps ").contains(" each (mean, "), "{summary}");
+    assert!(told("resident ").contains(" MiB mean, "), "{summary}");
+    let replayed = memwall(&["--once", "--source", &format!("replay:{}", file.display())]);
+    let words =
+        "why      another model: Model of 15 parameters, the plan has 124 M; the run is on the CPU, the plan for";
+    for said in [&live, &replayed] {
+        assert!(
+            said.contains("verdict  OTHER MODEL") && said.contains(words) && said.contains("steps    step "),
+            "{said}"
+        );
+    }
 }
 
 #[test]

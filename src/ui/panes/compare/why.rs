@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::Page;
-use crate::app::{Pane, Plans, State, mismatch, other_machine};
+use crate::app::{Pane, Plans, State, mismatch_words, other_machine, unexplained};
 use crate::compare::{Comparison, Explanation, Forecast, Residual};
 use crate::printable::printable;
 use crate::ui::Look;
@@ -36,7 +36,7 @@ pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<
         page.note("why", "nothing that was tried fits all figures; the nearest:", 1, look);
     }
     if found.is_empty() {
-        return page.note("why", &printable(&none(state, comparison)), 2, look);
+        return page.note("why", &printable(&none(state, comparison)), 4, look);
     }
     let beside = page.width >= BESIDE;
     let left_out = usize::from(beside && page.width < ALL_BESIDE);
@@ -115,8 +115,8 @@ fn notes(plans: &Plans, explanation: &Explanation) -> Vec<String> {
 
 /// Why there is no explanation.
 fn none(state: &State, comparison: &Comparison) -> String {
-    if let Some(mismatch) = mismatch(state) {
-        return format!("nothing to search for: {}", mismatch.words());
+    if let Some(mismatch) = mismatch_words(state) {
+        return format!("nothing to search for: {mismatch}");
     }
     let on_cpu = state.plans.compared().prediction().is_some_and(|prediction| prediction.on_cpu);
     let said = if state.run.explaining.under_way() {
@@ -135,7 +135,8 @@ fn none(state: &State, comparison: &Comparison) -> String {
     } else if on_cpu && comparison.mfu.as_ref().is_some_and(Residual::passes_the_peak) {
         "faster than the fastest matmul that `memwall bench --cpu` measured: other programs ran then; measure again"
     } else {
-        "no other plan and no known fault of the machine explains this much better than chance; e searches again"
+        let words = unexplained(state).unwrap_or_else(|| "nothing tried explains it".to_owned());
+        return format!("{words}; e searches again");
     };
     said.to_owned()
 }
