@@ -136,7 +136,9 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     for family in ["llama", "mistral", "falcon", "qwen"] {
         settings.accept(&format!("is_{family}_derived_model"));
     }
-    let offload = settings.text("gradient_checkpointing").filter(|found| found.value.starts_with("offload"));
+    // Older releases call their own `unsloth` (`utils/models.py`, `hf_grad_checkpoint_unsloth_wrapper`).
+    let names = |found: &Setting<String>| found.value.starts_with("offload") || found.value == "unsloth";
+    let offload = settings.text("gradient_checkpointing").filter(names);
     if let Some(found) = offload {
         imported.say(keys::training::activation_checkpointing, "full", found.origin.clone());
         imported.note(format!(

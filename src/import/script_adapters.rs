@@ -12,6 +12,7 @@ use super::python_calls::{ARGUMENTS, call};
 use super::python_models::{loads, models};
 use super::rows::not_modelled;
 use super::settings::{Settings, UNKNOWN};
+use super::trainer::reentrant;
 use super::trainer_by_name::TRAINERS;
 use crate::plan::keys;
 
@@ -226,13 +227,15 @@ fn asks(reader: &ScriptReader, settings: &Settings) -> bool {
     call(reader.whole(), "LoraConfig").is_some() && !ARGUMENTS.iter().any(|name| settings.is_set(name))
 }
 
+/// What prepares weights for training, by peft's releases.
+const PREPARATIONS: [&str; 2] = ["prepare_model_for_kbit_training", "prepare_model_for_int8_training"];
+
 /// Whether a script has peft prepare its weights for training, and with checkpointing: the call turns checkpointing on by
 /// itself for quantised ones, unless its second argument says otherwise (`peft/utils/other.py`, 0.3
 /// `prepare_model_for_int8_training`, 0.17 `prepare_model_for_kbit_training`).
 fn prepared(reader: &ScriptReader) -> Option<bool> {
-    const CALLS: [&str; 2] = ["prepare_model_for_kbit_training", "prepare_model_for_int8_training"];
-    let named = reader.passed(&CALLS, "use_gradient_checkpointing").into_iter().next()?.0;
-    let placed = reader.passed(&CALLS, "1").into_iter().next()?.0;
+    let named = reader.passed(&PREPARATIONS, "use_gradient_checkpointing").into_iter().next()?.0;
+    let placed = reader.passed(&PREPARATIONS, "1").into_iter().next()?.0;
     Some(match (named, placed) {
         (PassedArgument::Nothing, PassedArgument::Nothing) => true,
         // Where an argument of the Trainer's stands there, that has been read.
@@ -268,6 +271,7 @@ pub fn prepare(imported: &mut ImportedPlan, reader: &ScriptReader, settings: &Se
     let origin = Origin::Program(format!("{path}: prepare_model_for_…_training"));
     if quantised && checkpoints {
         imported.say(keys::training::activation_checkpointing, "full", origin.clone());
+        reentrant::of_preparation(imported, reader, &PREPARATIONS, origin.clone());
     }
     let Some(found) = imported.get(keys::training::precision) else { return };
     // Without autocast nothing computes in 16 bits then.

@@ -6,7 +6,7 @@ use toml_edit::{Document as Toml, Item, Value as TomlValue};
 use super::expression;
 use super::loose_yaml;
 use super::origin::Origin;
-use super::settings::Settings;
+use super::settings::{Settings, UNKNOWN};
 use crate::plan::Document;
 use crate::plan::{Node, NodeShape};
 
@@ -44,17 +44,19 @@ pub fn yaml(name: &str, text: &str) -> Result<Settings, Unparsable> {
     Ok(settings)
 }
 
-/// A template's text with the values that hold its blanks in quotes: `path: {{ model_dir }}/tokenizer.model`.
+/// A template's text with the values that hold its blanks in quotes: `path: {{ model_dir }}/tokenizer.model`; the same of what
+/// a script wrote and only a run could tell (`batch: ?`).
 fn template(text: &str) -> Option<String> {
     let quoted = |line: &str| {
         let value = line.find(": ").map(|at| at + 2).or_else(|| line.find("- ").map(|at| at + 2))?;
         let (head, value) = line.split_at(value);
         let bare = value.trim();
-        let blank = bare.contains("{{") && !bare.starts_with(['"', '\'', '[', '|', '>']);
+        let blank = bare == UNKNOWN || (bare.contains("{{") && !bare.starts_with(['"', '\'', '[', '|', '>']));
         blank.then(|| format!("{head}'{}'", bare.replace('\'', "''")))
     };
     let lines: Vec<String> = text.lines().map(|line| quoted(line).unwrap_or_else(|| line.to_owned())).collect();
-    text.contains("{{").then(|| lines.join("\n") + "\n")
+    let changed = lines.iter().zip(text.lines()).any(|(quoted, line)| quoted != line);
+    changed.then(|| lines.join("\n") + "\n")
 }
 
 fn first_line(faults: &[crate::plan::Fault]) -> Unparsable {

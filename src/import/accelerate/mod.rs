@@ -223,9 +223,21 @@ pub fn reduces_by_unit(imported: &ImportedPlan) -> bool {
 
 /// Sharding as FSDP's settings have it, by their names with or without `fsdp_`.
 pub fn set_fsdp(imported: &mut ImportedPlan, settings: &Settings) {
+    const READ: [&str; 5] =
+        ["version", "sharding_strategy", "reshard_after_forward", "offload_params", "activation_checkpointing"];
+    for name in READ {
+        let told = settings.get(&format!("fsdp_{name}")).or_else(|| settings.get(name));
+        if let Some(found) = told.filter(|found| found.value.as_str().is_some_and(is_open)) {
+            imported.note(format!("{}: not known here, accelerate's default is taken", found.origin));
+        }
+    }
     let text = |name: &str| settings.text(&format!("fsdp_{name}")).or_else(|| settings.text(name));
     let flag = |name: &str| settings.flag(&format!("fsdp_{name}")).or_else(|| settings.flag(name));
-    let strategy = text("sharding_strategy").map(|found| found.map(|name| strategy(&name)));
+    let version = text("version").or_else(|| settings.text("fsdp_version"));
+    // Read by the first FSDP alone (utils/dataclasses.py, `FullyShardedDataParallelPlugin.__post_init__`).
+    let first = version.as_ref().is_none_or(|found| found.value != "2");
+    let told = text("sharding_strategy").filter(|_| first);
+    let strategy = told.clone().map(|found| found.map(|name| strategy(&name)));
     // FSDP2 says it by whether what was gathered is freed after the forward pass.
     let reshard = text("reshard_after_forward").map(|found| {
         found.map(|name| match name.to_lowercase().as_str() {
@@ -239,23 +251,18 @@ pub fn set_fsdp(imported: &mut ImportedPlan, settings: &Settings) {
         Origin::Default { framework: "accelerate", option: "fsdp_sharding_strategy FULL_SHARD".to_owned() },
     );
     imported.set(keys::distribution::sharding, Some(strategy.or(reshard).unwrap_or(default)));
-    let version = text("version").or_else(|| settings.text("fsdp_version"));
-    let first = Origin::Default { framework: "accelerate", option: "fsdp_version 1".to_owned() };
-    let engine = version.map_or(Setting::new("fsdp1", first), |found| {
+    let usual = Origin::Default { framework: "accelerate", option: "fsdp_version 1".to_owned() };
+    let engine = version.map_or(Setting::new("fsdp1", usual), |found| {
         found.map(|version| if version == "2" { "fsdp2" } else { "fsdp1" })
     });
     imported.set(keys::distribution::engine, Some(engine));
-    if let Some(found) = text("sharding_strategy")
-        .filter(|found| found.value.to_uppercase().contains("HYBRID") || matches!(found.value.as_str(), "4" | "5"))
+    if let Some(found) =
+        told.filter(|found| found.value.to_uppercase().contains("HYBRID") || matches!(found.value.as_str(), "4" | "5"))
     {
         imported.note(format!("{}: shards within a node; distribution.shard_group is the GPUs of one", found.origin));
     }
     let offload = flag("offload_params").or_else(|| flag("cpu_offload")).filter(|found| found.value);
     imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "parameters")));
-    let told = |name: &str| settings.get(name).filter(|found| found.value.as_str().is_some_and(is_open));
-    if let Some(found) = told("fsdp_activation_checkpointing").or_else(|| told("activation_checkpointing")) {
-        imported.note(format!("{}: whether blocks are recomputed is not known here", found.origin));
-    }
     let recompute = flag("activation_checkpointing").filter(|found| found.value);
     if let Some(found) = recompute {
         imported.say(keys::training::activation_checkpointing, "full", found.origin.clone());

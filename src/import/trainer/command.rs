@@ -17,7 +17,7 @@ use super::super::{
 };
 use super::lmflow;
 use super::{DEFAULTS, VERSION, config_file, data_parallel, known_script, leave_open, set_all, versions};
-use super::{lora_call, option_names};
+use super::{lora_call, option_names, reentrant};
 use crate::plan::keys;
 
 /// The plan of such a command.
@@ -83,6 +83,9 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
         imported.note("the version of TRL is not known: its defaults are those of 1.0");
     }
     own_optimizer(&mut settings, looped && !optimizer);
+    if context.program.name().contains("_no_trainer") && reader.is_none() {
+        settings.over(Settings::defaults("transformers' examples without Trainer", &NO_TRAINER));
+    }
     let kind = method_of(context, &settings);
     methods::accept_names(kind, &settings, context);
     set_all(&mut imported, &settings, context, reader.as_ref());
@@ -168,9 +171,20 @@ fn gathered(
 const STEP_ARGUMENTS: [&str; 6] =
     ["bf16", "fp16", "gradient_checkpointing", "optim", "per_device_train_batch_size", "gradient_accumulation_steps"];
 
+/// What `examples/pytorch/*/run_*_no_trainer.py` do, where they are not at hand: `torch.optim.AdamW`, and no norm of gradients.
+const NO_TRAINER: [(&str, DefaultValue); 2] =
+    [("optim", DefaultValue::Text("adamw_torch")), ("max_grad_norm", DefaultValue::Number(0.0))];
+
 /// Others that a plan has keys for.
-const FURTHER: [&str; 5] =
-    ["torch_compile", "use_liger_kernel", "attn_implementation", "max_grad_norm", "weight_decay"];
+const FURTHER: [&str; 7] = [
+    "torch_compile",
+    "use_liger_kernel",
+    "attn_implementation",
+    "max_grad_norm",
+    "weight_decay",
+    reentrant::ARGUMENTS,
+    reentrant::NAME,
+];
 
 /// Those that scripts ask for, and that are off where nobody says so.
 const UNTOLD: [(&str, DefaultValue); 3] =

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What the Trainer hands PyTorch's checkpoint.
-const ARGUMENTS: &str = "gradient_checkpointing_kwargs";
+pub const ARGUMENTS: &str = "gradient_checkpointing_kwargs";
 
 /// Of these the one that decides; defaults of tools have this name.
 pub const NAME: &str = "gradient_checkpointing_kwargs.use_reentrant";
@@ -55,6 +55,18 @@ pub fn of_transformers(imported: &mut ImportedPlan, versions: &BTreeMap<String, 
     let framework = if later { "transformers 5.0" } else { super::VERSION };
     let option = format!("gradient_checkpointing_enable: use_reentrant {}", if later { "False" } else { "True" });
     say(imported, Some(Setting::new(!later, Origin::Default { framework, option })));
+}
+
+/// What peft's preparation of quantised weights hands on: what the script says, else nothing, where PyTorch takes the reentrant
+/// kind (`peft/utils/other.py`, `prepare_model_for_kbit_training`; torch/utils/checkpoint.py, `use_reentrant = True`).
+pub fn of_preparation(imported: &mut ImportedPlan, reader: &ScriptReader, calls: &[&str], origin: Origin) {
+    let told = reader.passed(calls, NAME).into_iter().find_map(|(passed, _)| match passed {
+        PassedArgument::Plain(found) => found.value.as_bool().map(|told| Setting::new(told, found.origin)),
+        _ => None,
+    });
+    if imported.get(keys::training::use_reentrant).is_none() {
+        say(imported, told.or(Some(Setting::new(true, origin))));
+    }
 }
 
 /// accelerate wraps blocks in the other kind (`accelerator.py`, `apply_activation_checkpointing`: `NO_REENTRANT`).

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::settings::Settings;
+use super::trainer::reentrant;
 use crate::plan::keys;
 
 pub use calls::narrowed;
@@ -49,6 +50,9 @@ pub fn apply(
             // Of several that it may be the newest counts; the others are noted.
             None if range.below <= row.until && range.below > row.since => {
                 settings.over(Settings::defaults(row.label, &[(row.name, row.value)]));
+                let stated = versions.get(row.library).map_or("", String::as_str);
+                imported
+                    .note(format!("{} {stated}: `{}` as in {}; older ones differ", row.library, row.name, row.label));
             }
             None => {
                 let stated = versions.get(row.library).map_or("", String::as_str);
@@ -106,6 +110,12 @@ pub fn finish(imported: &mut ImportedPlan, versions: &BTreeMap<String, String>) 
         adapters_of_experts(imported);
     }
     eight_bits_of_embeddings(imported);
+    let enabled = imported
+        .get(keys::training::activation_checkpointing)
+        .is_some_and(|found| found.origin.to_string().contains("gradient_checkpointing_enable"));
+    if enabled && imported.get(keys::training::use_reentrant).is_none() {
+        reentrant::of_transformers(imported, versions);
+    }
 }
 
 /// The Trainer registers every embedding for states of 32 bits where bitsandbytes' optimizer has those of 8 (`trainer.py`,

@@ -313,6 +313,13 @@ impl Builder<'_> {
         self.cast("lora.output", sum, element)
     }
 
+    /// The matmuls written last are one batched product.
+    pub fn in_one_launch(&mut self) {
+        if let Some(op) = self.tape.ops.last_mut() {
+            op.launches = 1;
+        }
+    }
+
     /// The matmul written last is one of each of so many experts, which share the rows evenly.
     pub fn each_its_share(&mut self, rows: u64, experts: u64) {
         if let Some(op) = self.tape.ops.last_mut().filter(|_| experts > 1) {

@@ -284,6 +284,10 @@ impl DecoderContext<'_> {
         let out = b.block_matrix("moe.experts", x, (weight, part), bias, (rows, from, to));
         // Balanced: each expert multiplies its share of the tokens.
         b.each_its_share(rows, self.visited(moe, local, rows));
+        // `torch.bmm` (`Llama4TextExperts.forward`, `GptOssExperts.forward` outside of training).
+        if self.class_rules().experts_read_all || (self.is_clamped_loop() && self.run.head_only) {
+            b.in_one_launch();
+        }
         // Those that are no modules of their own, but slices of one parameter.
         let rules = self.class_rules();
         let sliced = self.is_clamped_loop() || rules.joined_experts || rules.experts_read_all;
