@@ -10,7 +10,6 @@ use super::plans::{self, PlanSource};
 use super::{Exit, Failure, Streams, limits, output, picture, replay, shape};
 use crate::advise::{Advice, advise};
 use crate::catalog::Catalog;
-use crate::compare::Bands;
 use crate::observe::SourceChoice;
 use crate::plan::keywords::{Mode, Position};
 use crate::plan::{Fault, Plan};
@@ -189,7 +188,7 @@ fn answer<'a>(source: &'a PlanSource, args: &PredictArgs, catalog: &Catalog) -> 
     let basic = source.plan().analysis.basic_mode == Some(true);
     let setup = Setup::of(&job);
     let layer = (!args.layer.is_empty()).then(|| layer::report(source.plan(), &job, catalog));
-    let spread = MeasuredSpread::of(&Bands::of(&job), &prediction);
+    let spread = MeasuredSpread::of(&job, &prediction);
     Ok(Answer { name: &source.name, prediction, scaling, max_batch, max_sequence, advice, setup, layer, spread, basic })
 }
 

@@ -203,7 +203,7 @@ object!(TrafficByKind(Traffic), |traffic| {
 
 // Between which figures 95 of 100 measured runs like the plan's lie.
 object!(SpreadJson(MeasuredSpread), |spread| {
-    "step_s": json!(spread.step.map(|time| time.0)),
+    "step_s": json!(spread.step.map(|ends| ends.map(|time| time.0))),
     "device_used": json!(spread.used.map(|bytes| bytes.0)),
     "few_measured": spread.few,
 });

@@ -1,7 +1,7 @@
 //! How far measured runs like the plan's lie from its figures.
 
 use crate::compare::{Bands, Tolerance};
-use crate::predict::Prediction;
+use crate::predict::{Job, Prediction};
 use crate::units::{Bytes, Seconds};
 
 /// Within how many deviations 95 of 100 lie.
@@ -10,8 +10,8 @@ const NEARLY_ALL: f64 = 2.0;
 /// What bounds the figures of a prediction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeasuredSpread {
-    /// A step's least and most time.
-    pub step: [Seconds; 2],
+    /// A step's least and most time; none where this machine was measured while other programs ran.
+    pub step: Option<[Seconds; 2]>,
     /// Least and most device-used bytes of the GPU that needs most.
     pub used: [Bytes; 2],
     /// Few measured runs are of this kind: a wider kind's stands in.
@@ -21,12 +21,14 @@ pub struct MeasuredSpread {
 impl MeasuredSpread {
     /// Of a plan that trains; measured runs tell nothing of answering.
     #[must_use]
-    pub fn of(bands: &Bands, prediction: &Prediction) -> Option<Self> {
+    pub fn of(job: &Job, prediction: &Prediction) -> Option<Self> {
+        let bands = Bands::of(job);
+        let disturbed = job.speed.curves.measured.as_ref().is_some_and(|measured| measured.doubt().is_some());
         let around = |Tolerance { below, above }: Tolerance| [1.0 - below, 1.0 + above];
         let step = prediction.time.step.0;
         let used = prediction.capacity.needed.as_f64();
         prediction.decode.is_none().then(|| Self {
-            step: around(bands.time.within(NEARLY_ALL)).map(|share| Seconds(share * step)),
+            step: (!disturbed).then(|| around(bands.time.within(NEARLY_ALL)).map(|share| Seconds(share * step))),
             used: around(bands.device_used.within(NEARLY_ALL)).map(|share| Bytes::from_f64(share * used)),
             few: bands.few,
         })
@@ -34,7 +36,10 @@ impl MeasuredSpread {
 
     /// Of the time, in words.
     pub fn of_step(&self) -> String {
-        let [least, most] = self.step;
+        let Some([least, most]) = self.step else {
+            return "how far a run strays from it is not known: other programs disturbed what was measured here"
+                .to_owned();
+        };
         let few = if self.few { "; few like it were measured: a wider kind's" } else { "" };
         format!("95 of 100 runs like it take {least} to {most} a step{few}")
     }

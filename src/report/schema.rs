@@ -19,7 +19,7 @@ pub const REPORT_KEYS: &[(&str, &str, &str)] = &[
     ("params.trainable", "number", "those that are trained"),
     ("params.active_per_token", "number", "those that a token passes through"),
     ("spread", "keys", "between which figures 95 of 100 measured runs like it stay, where it trains"),
-    ("spread.step_s", "list", "least and most seconds of a step"),
+    ("spread.step_s", "list", "least and most seconds of a step; null where what was measured here was disturbed"),
     ("spread.device_used", "list", "least and most bytes on the GPU that needs most"),
     ("spread.few_measured", "flag", "few runs like it were measured: a wider kind's"),
     ("setup", "keys", "what is predicted, with everything that the plan left open decided"),

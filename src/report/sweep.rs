@@ -109,8 +109,8 @@ fn traffic(sweep: &Sweep) -> Table {
     for point in &sweep.points {
         let (Ok(outline), Some(breakdown)) = (&point.outcome, &point.breakdown) else { continue };
         let each = kinds.iter().map(|(_, of)| of(breakdown.traffic).in_gib());
-        // Of generation the demand is that of the tokens that are written.
-        let time = outline.decode.as_ref().unwrap_or(&outline.time);
+        // Of a model that answers both are of reading the prompts.
+        let time = &outline.time;
         let demand = [time.bandwidth.to_string(), format!("{:.0}", 100.0 * time.mbu)];
         let cells = each.chain([breakdown.traffic.total().in_gib()]).chain(demand);
         table.row(values(sweep, point).chain(cells));

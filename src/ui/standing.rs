@@ -187,7 +187,9 @@ fn cause(state: &State) -> Option<(String, String)> {
             Some(grows) => said(grows.to_owned()),
             None => {
                 let nearest = place.map(|cause| cause.words).or_else(|| Some(best?.verdict()));
-                said(nearest.or_else(|| unexplained(state))?)
+                // What was tried stands in Compare: the figures keep their room.
+                let nothing = || Some(unexplained(state)?.split(" (").next()?.to_owned());
+                said(nearest.or_else(nothing)?)
             }
         },
     }

@@ -80,7 +80,13 @@ impl Editor {
         let own = written.iter().filter_map(move |line| line.strip_prefix(field.key())?.strip_prefix(": "));
         // What a config.json describes and the prediction leaves out is said of the model, under whichever of its keys.
         let described = if field == Field::Model { all } else { &[] };
-        own.chain(described.iter().filter_map(|line| Some(line.strip_prefix(CONFIG)?.split_once(": ")?.1)))
+        own.chain(described.iter().filter_map(|line| {
+            let key_and_words = line.strip_prefix(CONFIG)?;
+            let words = key_and_words.split_once(": ")?.1;
+            // A value says nothing without its key.
+            let is_value = ["true", "false"].iter().any(|value| words.starts_with(value));
+            Some(if is_value { key_and_words.trim_start_matches('.') } else { words })
+        }))
     }
 
     /// The first field whose value the GPU has no kernels or no link for, with what it lacks: the GPU by its short name,

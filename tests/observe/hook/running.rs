@@ -157,7 +157,7 @@ fn a_recording_of_a_run_on_the_cpu_tells_its_steps_and_says_what_the_live_look_s
     };
     let pid = run.pid.to_string();
     let record =
-        ["record", "plan.yaml", "-o", "run.ndjson", "--attach", &pid, "--duration", "6s", "--interval", "200ms"];
+        ["record", "plan.yaml", "-o", "run.ndjson", "--attach", &pid, "--duration", "10s", "--interval", "200ms"];
     memwall(&record);
     let live = memwall(&["plan.yaml", "--once", "--attach", &pid]);
     child.kill().unwrap();

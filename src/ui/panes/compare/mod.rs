@@ -200,7 +200,8 @@ fn nothing_observed(state: &State) -> String {
 }
 
 fn assumptions(state: &State, prediction: &Prediction, look: &Look, page: &mut Page<'_>) {
-    page.add(Line::styled(" what the prediction assumes", look.theme.dim()));
+    let head = format!(" what the prediction assumes ({})", prediction.assumptions.len());
+    page.add(Line::styled(head, look.theme.dim()));
     for (index, text) in prediction.assumptions.iter().enumerate() {
         let chosen = state.views.focus == Pane::Compare && CompareRow::of(state) == CompareRow::Assumption(index);
         if chosen {
