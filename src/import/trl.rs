@@ -200,7 +200,9 @@ pub fn adapters(imported: &mut ImportedPlan, context: &ImportContext) {
     };
     // TRL 0.27 asks for transformers 4.56.2.
     let newer = since("trl", (0, 27)).or_else(|| since("transformers", (4, 56))).unwrap_or(true);
-    let precision = imported.get(keys::training::precision).and_then(|found| found.value.as_str());
+    // Under `args.bf16` alone: weights that are loaded in bf16 are no autocast.
+    let told = imported.get(keys::training::precision).filter(|found| !found.origin.to_string().contains("dtype"));
+    let precision = told.and_then(|found| found.value.as_str());
     if newer || (bits == 4 && precision.is_some_and(|word| word.starts_with("bf16"))) {
         let option = "adapters of a quantised base in bf16".to_owned();
         imported.say(keys::lora::dtype, "bf16", Origin::Default { framework: VERSION, option });

@@ -161,7 +161,7 @@ fn shards(plan: &Plan, ranks: u64, notes: &mut Notes) -> Option<(u64, u64)> {
     let part = &plan.distribution;
     let instances = part.optimizer_instances.unwrap_or(1).max(1);
     let shard_ranks = part.shard_group.unwrap_or((ranks / instances).max(1));
-    if shard_ranks == 0 || ranks % shard_ranks != 0 {
+    if shard_ranks == 0 || !ranks.is_multiple_of(shard_ranks) {
         notes.fault(
             keys::distribution::shard_group,
             format!("{shard_ranks} must divide data_parallel x context_parallel = {ranks}"),

@@ -50,7 +50,7 @@ pub(super) fn note(
     let inference = plan.training.mode == Some(Mode::Inference);
     let asked = IdleKeys { plan, profile, degrees, architecture, inference };
     asked.refuse(notes);
-    let given = asked.of_model().into_iter().chain(asked.of_training()).chain(asked.of_layout());
+    let given = asked.of_model().into_iter().chain(asked.of_training()).chain(asked.of_layout()).chain(asked.of_run());
     for (_, key) in given.chain(asked.of_companions()).filter(|(is, _)| *is) {
         notes.assumptions.push(format!("{key}: given, has no effect on the prediction yet"));
     }
@@ -193,6 +193,15 @@ impl IdleKeys<'_> {
             (d.reduce_dtype.is_some() && !shards, "distribution.reduce_dtype"),
             (d.sync_each_micro_batch.is_some() && !each, "distribution.sync_each_micro_batch"),
             (d.cp_comm.is_some() && !self.reads("distribution.cp_comm"), "distribution.cp_comm"),
+        ]
+    }
+
+    /// Of a whole training's length and price, which a model that answers has not.
+    fn of_run(&self) -> [Idle; 2] {
+        let run = &self.plan.run;
+        [
+            (self.inference && run.total_tokens.is_some(), "run.total_tokens (inference)"),
+            (self.inference && run.price_per_gpu_hour.is_some(), "run.price_per_gpu_hour (inference)"),
         ]
     }
 
