@@ -123,6 +123,7 @@ fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &I
     if settings.is("policy.megatron_cfg.enabled") {
         megatron::set(imported, settings);
     } else {
+        settings.accept("policy.dtensor_cfg.enabled");
         on_tensors(imported, settings);
     }
     let world = World {

@@ -96,6 +96,14 @@ const COSTS: &[Cost] = &[
         weighs: false,
         what: "the next weights are gathered late in the backward pass: fewer at once, and longer steps",
     },
+    // `accelerate/utils/dataclasses.py`, `set_auto_wrap_policy`.
+    Cost {
+        names: &["fsdp_auto_wrap_policy", "auto_wrap_policy"],
+        costs: |value| is_one_of(value, &["no_wrap"]),
+        under: Under::Fsdp,
+        weighs: true,
+        what: "one unit of FSDP, gathered at once: a unit for each block is counted",
+    },
     // `torch/distributed/fsdp/_limiter_utils.py`: no more than two units at once.
     Cost {
         names: &["limit_all_gathers", "fsdp_limit_all_gathers"],

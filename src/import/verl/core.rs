@@ -1,5 +1,7 @@
 //! The actor of verl on Megatron's core: its degrees, what it recomputes, its adapters.
 
+use serde_json::json;
+
 use super::{VERSION, default};
 use crate::adapters;
 use crate::imported::ImportedPlan;
@@ -72,8 +74,29 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
         .or_else(|| settings.text(&format!("+{section}.recompute_granularity")));
     let none = Setting::new("none".to_owned(), default("no recompute_granularity"));
     imported.set(keys::training::activation_checkpointing, Some(granularity.unwrap_or(none)));
-    for name in ["recompute_method", "recompute_num_layers", "recompute_modules"] {
-        settings.accept(&format!("{section}.{name}"));
+    recomputed(imported, settings, section);
+}
+
+/// Says which of its layers or modules are recomputed, where it is not each one's whole.
+fn recomputed(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
+    let of = |name: &str| {
+        let added = format!("+{section}.{name}");
+        if settings.holds(&added) { added } else { format!("{section}.{name}") }
+    };
+    let (method, layers) = (settings.text(&of("recompute_method")), settings.whole(&of("recompute_num_layers")));
+    let block = method.is_some_and(|found| found.value == "block");
+    // More layers than any stage has are all of them.
+    let several = |found: &Setting<u64>| if block { found.value < 80 } else { found.value > 1 };
+    let full = imported.get(keys::training::activation_checkpointing).is_some_and(|found| found.value == "full");
+    if let Some(found) = layers.filter(|found| full && several(found)) {
+        let what = if block { "as many layers of a stage are recomputed" } else { "inputs are kept of every so many" };
+        not_modelled(imported, &format!("{} {}: {what}, counted as each layer", found.origin, found.value));
+    }
+    let selective =
+        imported.get(keys::training::activation_checkpointing).is_some_and(|found| found.value == "selective");
+    let modules = settings.texts(&of("recompute_modules")).filter(|found| found.value != ["core_attn"]);
+    if let Some(found) = modules.filter(|_| selective) {
+        imported.set(keys::training::activation_checkpointing, Some(found.map(|names| json!({ "modules": names }))));
     }
 }
 
