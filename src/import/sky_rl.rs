@@ -9,6 +9,7 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::launch::World;
 use super::origin::{Origin, Setting};
+use super::recomputed;
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::trainer::reentrant;
@@ -205,6 +206,7 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
     let granularity = granularity.filter(|found| !matches!(found.value.as_str(), "null" | "None"));
     let usual = if told { none } else { full };
     imported.set(keys::training::activation_checkpointing, Some(granularity.unwrap_or_else(usual)));
+    recomputed::say(imported, settings, |name| format!("{section}.{name}"));
     let section = format!("{MEGATRON}.optimizer_config_kwargs");
     let offload = settings.on(&format!("{section}.optimizer_cpu_offload"));
     imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "optimizer")));

@@ -99,10 +99,10 @@ const COSTS: &[Cost] = &[
     // `accelerate/utils/dataclasses.py`, `set_auto_wrap_policy`.
     Cost {
         names: &["fsdp_auto_wrap_policy", "auto_wrap_policy"],
-        costs: |value| is_one_of(value, &["no_wrap"]),
+        costs: |value| is_one_of(value, &["no_wrap", "size_based_wrap"]),
         under: Under::Fsdp,
         weighs: true,
-        what: "one unit of FSDP, gathered at once: a unit for each block is counted",
+        what: "units of FSDP that are no blocks: a unit for each block is counted",
     },
     // `torch/distributed/fsdp/_limiter_utils.py`: no more than two units at once.
     Cost {

@@ -1,14 +1,13 @@
 //! The actor of verl on Megatron's core: its degrees, what it recomputes, its adapters.
 
-use serde_json::json;
-
 use super::{VERSION, default};
 use crate::adapters;
 use crate::imported::ImportedPlan;
 use crate::origin::Setting;
 use crate::plan::keys;
 use crate::precision_aware::{self, MegatronRunKind};
-use crate::rows::{SettingKind, SettingRow, not_modelled, take};
+use crate::recomputed;
+use crate::rows::{SettingKind, SettingRow, not_modelled, take, usual};
 use crate::settings::Settings;
 
 /// What the actor has where Megatron trains it.
@@ -74,37 +73,15 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
         .or_else(|| settings.text(&format!("+{section}.recompute_granularity")));
     let none = Setting::new("none".to_owned(), default("no recompute_granularity"));
     imported.set(keys::training::activation_checkpointing, Some(granularity.unwrap_or(none)));
-    recomputed(imported, settings, section);
-}
-
-/// Says which of its layers or modules are recomputed, where it is not each one's whole.
-fn recomputed(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
-    let of = |name: &str| {
+    recomputed::say(imported, settings, |name| {
         let added = format!("+{section}.{name}");
         if settings.holds(&added) { added } else { format!("{section}.{name}") }
-    };
-    let (method, layers) = (settings.text(&of("recompute_method")), settings.whole(&of("recompute_num_layers")));
-    let block = method.is_some_and(|found| found.value == "block");
-    // More layers than any stage has are all of them.
-    let several = |found: &Setting<u64>| if block { found.value < 80 } else { found.value > 1 };
-    let full = imported.get(keys::training::activation_checkpointing).is_some_and(|found| found.value == "full");
-    if let Some(found) = layers.filter(|found| full && several(found)) {
-        let what = if block { "as many layers of a stage are recomputed" } else { "inputs are kept of every so many" };
-        not_modelled(imported, &format!("{} {}: {what}, counted as each layer", found.origin, found.value));
-    }
-    let selective =
-        imported.get(keys::training::activation_checkpointing).is_some_and(|found| found.value == "selective");
-    let modules = settings.texts(&of("recompute_modules")).filter(|found| found.value != ["core_attn"]);
-    if let Some(found) = modules.filter(|_| selective) {
-        imported.set(keys::training::activation_checkpointing, Some(found.map(|names| json!({ "modules": names }))));
-    }
+    });
 }
 
 /// Says of the type that is computed in that it is the usual one, where it is.
 pub fn accept_bf16(settings: &Settings, name: &str) {
-    if settings.text(name).is_some_and(|found| found.value.starts_with("bf")) {
-        settings.accept(name);
-    }
+    usual(settings, name, &["bf16", "bfloat16", "torch.bfloat16"]);
 }
 
 /// Adapters of Megatron's layers have a section of their own (`verl/trainer/config/ppo_megatron_trainer.yaml`,
