@@ -207,13 +207,13 @@ const COSTS: &[Cost] = &[
         weighs: true,
         what: "the entropy in the loss keeps a softmax of all logits",
     },
-    // verl's `workers/actor/dp_actor.py`, `calculate_sum_pi_squared_from_logits`.
+    // verl's `trainer/ppo/ray_trainer.py`: the pass that asks for the log-probabilities does so.
     Cost {
         names: &["calculate_sum_pi_squared"],
         costs: on,
         under: Under::Everything,
-        weighs: true,
-        what: "a softmax of all logits beside the loss",
+        weighs: false,
+        what: "a softmax of all logits beside the log-probabilities",
     },
     // TRL's `trainer/sft_trainer.py`; its last releases count every loss of theirs so.
     Cost {
@@ -303,8 +303,9 @@ const COSTS: &[Cost] = &[
     },
 ];
 
-/// Says what a setting costs that a plan has no key for, and sets the one of a setting that all tools mean alike.
-pub fn say(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>, shown: &str) {
+/// Says what a setting costs that a plan has no key for, and sets the one of a setting that all tools mean alike; whether it
+/// is one of these.
+pub fn say(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>, shown: &str) -> bool {
     let lower = name.trim_start_matches(['-', '+']).to_lowercase().replace('-', "_");
     let last = lower.rsplit('.').next().unwrap_or(&lower);
     // `transformers/trainer_utils.py`, `enable_full_determinism`; Megatron's `deterministic_mode`.
@@ -319,12 +320,15 @@ pub fn say(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>, show
         }
         None => last == *pattern,
     };
+    let mut known = deterministic;
     for cost in COSTS.iter().filter(|cost| cost.names.iter().any(|pattern| fits(&pattern))) {
+        known = true;
         if (cost.costs)(&found.value) && is_under(imported, cost.under) {
             let said = format!("{shown}: {}", cost.what);
             if cost.weighs { not_modelled(imported, &said) } else { imported.note(said) }
         }
     }
+    known
 }
 
 fn is_under(imported: &ImportedPlan, under: Under) -> bool {

@@ -35,12 +35,13 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
         imported.get(keys::distribution::engine).is_some_and(|found| found.value.as_str() == Some("deepspeed"));
     for (name, found, fate) in settings.fates() {
         let open = found.value.as_str().is_some_and(is_open);
-        if fate != Fate::Misread && !is_in_a_section_that_is_off(settings, name) {
-            costs::say(imported, name, found, &shown(&found.origin, name));
-        }
+        let told = fate != Fate::Misread
+            && !is_in_a_section_that_is_off(settings, name)
+            && costs::say(imported, name, found, &shown(&found.origin, name));
         match fate {
             Fate::Unread if open && has_bearing(name) && !is_inert(name) => misread(imported, name, found),
             Fate::Read => {}
+            Fate::Unread if told => {}
             Fate::Unread if is_usual(name, &found.value) || (sees && is_of_pictures(name)) => {}
             Fate::Unread if engine && matches!(name, "deepspeed" | "deepspeed_config") => {}
             Fate::Misread => misread(imported, name, found),
