@@ -25,6 +25,7 @@ enum Under {
     Gated,
     /// Several ranks share each layer.
     SharedLayers,
+    Gpus,
     /// A loss that has all logits before it.
     WholeLogits,
 }
@@ -286,6 +287,14 @@ const COSTS: &[Cost] = &[
         weighs: true,
         what: "Composer's algorithm puts other modules in, or holds more",
     },
+    // `torchtune/utils/_device.py`; `train.py` of timm.
+    Cost {
+        names: &["=device"],
+        costs: |value| is_one_of(value, &["cpu"]),
+        under: Under::Gpus,
+        weighs: true,
+        what: "the run is on CPUs, the plan on GPUs",
+    },
     // `train.py` of timm: a batch holds each picture so often (`AugMixDataset`).
     Cost {
         names: &["=aug_splits"],
@@ -313,15 +322,15 @@ pub fn say(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>, show
     if deterministic && imported.get(keys::training::deterministic).is_none() {
         imported.set(keys::training::deterministic, Some(Setting::new(true, found.origin.clone())));
     }
-    let fits = |pattern: &&str| match pattern.strip_prefix('=') {
+    let fits = |pattern: &str| match pattern.strip_prefix('=') {
         Some(whole) => lower == whole,
         None if pattern.contains('.') => {
-            lower.strip_suffix(*pattern).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+            lower.strip_suffix(pattern).is_some_and(|before| before.is_empty() || before.ends_with('.'))
         }
-        None => last == *pattern,
+        None => last == pattern,
     };
     let mut known = deterministic;
-    for cost in COSTS.iter().filter(|cost| cost.names.iter().any(|pattern| fits(&pattern))) {
+    for cost in COSTS.iter().filter(|cost| cost.names.iter().any(|pattern| fits(pattern))) {
         known = true;
         if (cost.costs)(&found.value) && is_under(imported, cost.under) {
             let said = format!("{shown}: {}", cost.what);
@@ -346,6 +355,7 @@ fn is_under(imported: &ImportedPlan, under: Under) -> bool {
             activation.is_empty() || activation.contains("glu")
         }
         Under::SharedLayers => imported.whole(keys::distribution::tensor_parallel).is_some_and(|ranks| ranks > 1),
+        Under::Gpus => word(keys::hardware::gpu_type) != "cpu",
         Under::WholeLogits => !["fused", "chunked"].contains(&word(keys::training::loss)),
     }
 }
