@@ -204,7 +204,7 @@ const COSTS: &[Cost] = &[
     Cost {
         names: &["use_entropy_loss"],
         costs: on,
-        under: Under::WholeLogits,
+        under: Under::Everything,
         weighs: true,
         what: "the entropy in the loss keeps a softmax of all logits",
     },
