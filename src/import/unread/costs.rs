@@ -208,6 +208,14 @@ const COSTS: &[Cost] = &[
         weighs: true,
         what: "the entropy in the loss keeps a softmax of all logits",
     },
+    // `slime/backends/megatron_utils/actor.py`: its weights come from the host for a pass, as the reference's do.
+    Cost {
+        names: &["=opd_teacher_load"],
+        costs: Value::is_string,
+        under: Under::Everything,
+        weighs: false,
+        what: "the teacher takes the policy's place for a pass, which is not in the time",
+    },
     // verl's `trainer/ppo/ray_trainer.py`: the pass that asks for the log-probabilities does so.
     Cost {
         names: &["calculate_sum_pi_squared"],
