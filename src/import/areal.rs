@@ -5,7 +5,7 @@
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
-use super::rows::{SettingKind, SettingRow, not_modelled, take};
+use super::rows::{SettingKind, SettingRow, not_modelled, take, usual};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 use super::{adapters, arguments, model, rollout, text};
@@ -249,9 +249,7 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say(keys::model::framework, "megatron", Origin::Program("actor.backend megatron".to_owned()));
     imported.say(keys::distribution::engine, "megatron", Origin::Program("actor.backend megatron".to_owned()));
     imported.say(keys::training::precision, "bf16-fp32-master", default("actor.dtype bfloat16"));
-    if settings.text("actor.dtype").is_some_and(|found| found.value == "bfloat16") {
-        settings.accept("actor.dtype");
-    }
+    usual(settings, "actor.dtype", &["bfloat16"]);
     imported.say(keys::training::distributed_optimizer, true, default("ddp.use_distributed_optimizer true"));
     imported.say(keys::training::optimizer, "adamw-fused", default("adam"));
     if settings.text("actor.optimizer.type").is_some_and(|found| found.value == "adam_bf16") {

@@ -6,7 +6,7 @@ use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::launch::World;
 use super::origin::{Origin, Setting};
-use super::rows::{SettingKind, SettingRow, not_modelled, take};
+use super::rows::{SettingKind, SettingRow, not_modelled, take, usual};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
 use super::{adapters, fused_adam, model};
@@ -130,9 +130,7 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         settings.text("model.attn_implementation").map(|found| found.map(|name| super::trainer::implementation(&name))),
     );
     beside(imported, settings);
-    if settings.text("distributed.dp_size").is_some_and(|found| found.value == "none") {
-        settings.accept("distributed.dp_size");
-    }
+    usual(settings, "distributed.dp_size", &["none"]);
     // `ci.`: what its own tests take beside the file.
     let beside = ["checkpoint.", "ci."];
     for (name, _) in settings.iter().filter(|(name, _)| beside.iter().any(|part| name.starts_with(part))) {
@@ -208,12 +206,7 @@ fn pipeline(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCo
     settings.accept(SCHEDULE);
     // What stages hand on is in the type that all compute in.
     const HANDED_ON: &str = "distributed.pipeline.dtype";
-    if settings
-        .text(HANDED_ON)
-        .is_some_and(|found| matches!(found.value.as_str(), "bf16" | "bfloat16" | "torch.bfloat16"))
-    {
-        settings.accept(HANDED_ON);
-    }
+    usual(settings, HANDED_ON, &["bf16", "bfloat16", "torch.bfloat16"]);
     if !piped {
         return;
     }

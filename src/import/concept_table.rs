@@ -131,7 +131,20 @@ pub const CONCEPTS: &[Concept] = &[
         keys: &["training.optimizer"],
     },
     Concept {
-        parts: &["fp8", "fp4", "nf4", "load_in_", "quantiz", "quantis", "=amp", "=use_amp", "nbits", "param_dtype"],
+        parts: &[
+            "fp8",
+            "fp4",
+            "nf4",
+            "load_in_",
+            "load_4bit",
+            "load_8bit",
+            "quantiz",
+            "quantis",
+            "=amp",
+            "=use_amp",
+            "nbits",
+            "param_dtype",
+        ],
         others: &[
             "margin",
             "amax",

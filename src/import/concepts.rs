@@ -112,6 +112,15 @@ pub fn of(name: &str, value: &Value, adapted: bool) -> Option<&'static [&'static
     if !adapted && !data && fits(&ADAPTERS) && !DETAILS.iter().any(|part| last.contains(part)) {
         return Some(&[]);
     }
+    // Adapters whose rank or places have the shortest of names.
+    if !adapted && !data && (last == "target_modules" || (last == "rank" && whole(value).is_some_and(|rank| rank > 1)))
+    {
+        return Some(&[]);
+    }
+    const TYPES: [&str; 6] = ["fp32", "float32", "fp16", "float16", "bf16", "bfloat16"];
+    if matches!(last, "data_type" | "datatype") && TYPES.contains(&word.as_str()) {
+        return Some(&["training.precision"]);
+    }
     let found =
         CONCEPTS.iter().find(|concept| fits(concept.parts) && !concept.others.iter().any(|part| lower.contains(part)));
     let found = found.filter(|concept| !data || (lower.contains('.') && concept.keys.contains(&LENGTH)));
@@ -152,6 +161,12 @@ mod tests {
             ("ulysses_degree", json!("2"), true),
             ("lora_enabled", json!("true"), true),
             ("lora_enabled", json!("false"), false),
+            ("load_8bit", json!(true), true),
+            ("rank", json!(64), true),
+            ("rank", json!(0), false),
+            ("target_modules", json!(["q_proj"]), true),
+            ("data_type", json!("float32"), true),
+            ("data_type", json!("chat"), false),
             ("eval_batch_size", json!(8), false),
             ("learning_rate", json!(1e-4), false),
             ("sequence_parallel_size", json!(1), false),

@@ -124,7 +124,8 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     tower(imported, settings);
     companions(imported, settings);
     for (name, _) in settings.iter() {
-        let beside = ["rollout.", "worker.ref", "worker.reward", "critic", "algorithm.", "offload", "_for_experience"];
+        let beside =
+            ["rollout.", "worker.ref", "worker.reward", "critic", "algorithm.", ".offload.", "_for_experience"];
         if beside.iter().any(|part| name.contains(part)) || name == "config" {
             settings.accept(name);
         }

@@ -16,13 +16,24 @@ const NAMES: &str = include_str!("inert_names.txt");
 pub fn is_inert(name: &str) -> bool {
     static ALL: OnceLock<BTreeSet<&str>> = OnceLock::new();
     let all = ALL.get_or_init(|| NAMES.lines().collect());
+    if let Some(section) = section_that_tells(name) {
+        return is_inert(section);
+    }
     let last = name.rsplit('.').next().unwrap_or(name).trim_start_matches(['-', '+']);
     all.contains(last.to_lowercase().replace('-', "_").as_str())
 }
 
+/// The section of a setting whose own name says nothing: what `enabled` turns on is that section's.
+pub fn section_that_tells(name: &str) -> Option<&str> {
+    const SAYING_NOTHING: [&str; 4] = ["enable", "enabled", "mode", "type"];
+    let (section, last) = name.rsplit_once('.')?;
+    SAYING_NOTHING.contains(&last).then_some(section)
+}
+
 /// Settings that state what happens anyway where they have that value, and decide something with another one: one node,
 /// the wrapping block by block that sharding is counted with, one picture a sample.
-const USUAL: [(&str, &[&str]); 15] = [
+const USUAL: [(&str, &[&str]); 16] = [
+    ("mode", &["default"]),
     ("num_nodes", &["1"]),
     ("n_nodes", &["1"]),
     ("nnodes", &["1"]),
@@ -85,6 +96,9 @@ mod tests {
         assert!(is_inert("model.lora-alpha"));
         assert!(!is_inert("use_qlora"));
         assert!(!is_inert("some_new_switch"));
+        // What is on is the section's.
+        assert!(is_inert("rope_scaling.type") && is_inert("type"));
+        assert!(!is_inert("hybrid_engine.enabled") && !is_inert("exp_manager.ema.enable"));
     }
 
     #[test]

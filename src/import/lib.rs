@@ -91,6 +91,7 @@ mod python_lengths;
 mod python_models;
 mod python_sizes;
 mod readers;
+mod recomputed;
 mod refused;
 mod roll;
 mod rollout;

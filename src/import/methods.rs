@@ -275,8 +275,22 @@ fn double(imported: &mut ImportedPlan, key: &'static str) {
     }
 }
 
+/// A loss of the Trainer's own takes the labels away from the model, whose fused loss then does not run (`transformers/
+/// trainer.py`, `compute_loss`: `labels = inputs.pop("labels")`; LLaMA-Factory's `train/sft/trainer.py`).
+fn own_loss(imported: &mut ImportedPlan, settings: &Settings) {
+    const SWITCHES: [&str; 3] = ["use_dft_loss", "use_asft_loss", "use_eaft_loss"];
+    let smoothed = settings.number("label_smoothing_factor").filter(|found| found.value > 0.0);
+    if let Some(found) = &smoothed {
+        not_modelled(imported, &format!("{}: smoothing keeps a log-softmax of all logits", found.origin));
+    }
+    if smoothed.is_some() || SWITCHES.iter().any(|name| settings.is(name)) {
+        drop_fused(imported);
+    }
+}
+
 /// Says what prediction does not follow of options that many tools share: kinds of adapters, offloading of activations.
 pub fn options(imported: &mut ImportedPlan, settings: &Settings) {
+    own_loss(imported, settings);
     const ADAPTERS: &[(&str, &str)] = &[
         ("use_dora", "DoRA: a magnitude for each output and the norm of each adapted weight"),
         ("peft_use_dora", "DoRA: a magnitude for each output and the norm of each adapted weight"),

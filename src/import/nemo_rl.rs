@@ -123,6 +123,7 @@ fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &I
     if settings.is("policy.megatron_cfg.enabled") {
         megatron::set(imported, settings);
     } else {
+        settings.accept("policy.dtensor_cfg.enabled");
         on_tensors(imported, settings);
     }
     let world = World {
@@ -228,11 +229,24 @@ fn on_tensors(imported: &mut ImportedPlan, settings: &Settings) {
         let names = settings.texts("policy.dtensor_cfg.lora_cfg.target_modules");
         let linear = || Setting::new(vec!["all-linear".to_owned()], Origin::Derived("match_all_linear".to_owned()));
         adapters::set_targets(imported, if all { Some(linear()) } else { names });
+        let of = |name: &str| format!("policy.dtensor_cfg.lora_cfg.{name}");
+        imported.set(
+            keys::lora::dropout,
+            settings.number(&of("dropout")).filter(|found| (0.0..1.0).contains(&found.value)),
+        );
+        if let Some(found) = settings.texts(&of("exclude_modules")).filter(|found| !found.value.is_empty()) {
+            not_modelled(imported, &format!("{}: modules without adapters", found.origin));
+        }
     }
     for (name, _) in settings.iter() {
         if name.starts_with("policy.megatron_cfg") || name.contains("lora_cfg") {
             settings.accept(name);
         }
+    }
+    // One kernel for all parameters in the place of one for each kind of arithmetic.
+    let fused = settings.on("policy.optimizer.kwargs.fused");
+    if imported.get(keys::training::optimizer).is_some_and(|found| found.value == "adamw") {
+        imported.set(keys::training::optimizer, fused.map(|found| found.map(|_| "adamw-fused")));
     }
     for name in ["foreach", "fused", "betas", "eps"] {
         settings.accept(&format!("policy.optimizer.kwargs.{name}"));
@@ -259,8 +273,9 @@ fn automodel(imported: &mut ImportedPlan, settings: &Settings) {
     let found = named.iter().find_map(|name| settings.text(name));
     imported.set(keys::training::attention, found.and_then(attention));
     IDLE.iter().for_each(|name| settings.accept(name));
-    if settings.flag(&format!("{section}.use_liger_kernel")).is_some_and(|found| !found.value) {
-        settings.accept(&format!("{section}.use_liger_kernel"));
+    let liger = format!("{section}.use_liger_kernel");
+    if let Some(found) = settings.on(&liger) {
+        not_modelled(imported, &format!("{}: Liger's modules, which keep less", found.origin));
     }
     let backend = settings.below(&format!("{section}.backend"));
     let parts: Vec<String> = ["attn", "linear", "rms_norm", "experts", "dispatcher"]

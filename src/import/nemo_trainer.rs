@@ -2,6 +2,7 @@
 
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
 use super::settings::{Settings, text};
 use super::unread::account_for;
 
@@ -22,4 +23,10 @@ pub fn account(imported: &mut ImportedPlan, file: &Settings) {
         }
     }
     account_for(imported, &trainer);
+    // `nemo/collections/common/callbacks/ema.py`
+    let section = "exp_manager.ema";
+    let beside = file.on(&format!("{section}.enable")).filter(|_| !file.is(&format!("{section}.cpu_offload")));
+    if let Some(found) = beside {
+        not_modelled(imported, &format!("{}: averaged weights beside the trained ones", found.origin));
+    }
 }

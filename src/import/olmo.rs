@@ -170,6 +170,15 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
         keys::architecture::norm,
         norm.map(|found| found.map(|name| if name.starts_with("rms") { "rmsnorm" } else { "layernorm" })),
     );
+    // `olmo/model.py`, `LayerNorm`: that of low precision leaves autocast, whose list has `layer_norm` for fp32.
+    let wide = settings.text("model.layer_norm_type").filter(|found| found.value == "default");
+    let autocast = settings.text("precision").is_some_and(|found| found.value.starts_with("amp"));
+    if let Some(found) = wide.filter(|_| autocast) {
+        not_modelled(
+            imported,
+            &format!("{}: autocast keeps these norms' inputs in fp32, 16 bits are counted", found.origin),
+        );
+    }
     if let Some(found) = settings.flag("model.layer_norm_with_affine").filter(|found| !found.value) {
         imported.note(format!("{}: norms without weights; theirs are counted, and are few", found.origin));
     }

@@ -5,6 +5,7 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::methods::TrainingMethod;
 use super::origin::{Origin, Setting};
+use super::recomputed;
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
@@ -220,6 +221,7 @@ fn on_megatron(imported: &mut ImportedPlan, own: &Settings) {
         }
         (told, _) => imported.set(keys::training::activation_checkpointing, Some(told.unwrap_or_else(none))),
     }
+    recomputed::say(imported, config, str::to_owned);
     for (name, _) in own.iter() {
         let known = CORE.iter().any(|(names, ..)| names.iter().any(|one| name.ends_with(one)));
         if known || name.contains("recompute") || name.ends_with("moe_token_dispatcher_type") {

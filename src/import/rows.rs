@@ -1,7 +1,7 @@
 //! Settings that mean a key of a plan as they stand, as tables.
 
 use super::imported::ImportedPlan;
-use super::settings::Settings;
+use super::settings::{Settings, text};
 
 /// How a setting's value becomes a plan's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,14 @@ pub fn take(imported: &mut ImportedPlan, settings: &Settings, rows: &[SettingRow
             SettingKind::Clipped => imported.set(key, settings.number(name).map(|found| found.map(|norm| norm > 0.0))),
             SettingKind::On(word) => imported.set(key, settings.on(name).map(|found| found.map(|_| *word))),
         }
+    }
+}
+
+/// Says of a setting that it states what is counted, where its value is one of `words`; another one is left to be told.
+pub fn usual(settings: &Settings, name: &str, words: &[&str]) {
+    let word = settings.get(name).and_then(|found| text(&found.value)).unwrap_or_default().to_lowercase();
+    if words.contains(&word.as_str()) {
+        settings.accept(name);
     }
 }
 

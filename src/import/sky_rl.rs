@@ -9,6 +9,7 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::launch::World;
 use super::origin::{Origin, Setting};
+use super::recomputed;
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::{DefaultValue, Settings};
 use super::trainer::reentrant;
@@ -68,7 +69,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     companions(&mut imported, settings);
     for (name, _) in settings.iter() {
         let beside = ["generator.", "environment.", "trainer.algorithm.", "trainer.ref.", "trainer.critic", "data."];
-        if beside.iter().any(|part| name.starts_with(part)) || OTHERS.contains(&name) || name.contains(".lora.") {
+        if beside.iter().any(|part| name.starts_with(part)) || OTHERS.contains(&name) || is_detail(name) {
             settings.accept(name);
         }
     }
@@ -101,6 +102,13 @@ fn policy(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCont
         let linear = || Setting::new(vec!["all-linear".to_owned()], default("lora.target_modules all-linear"));
         let targets = settings.texts("trainer.policy.model.lora.target_modules").unwrap_or_else(linear);
         adapters::set_targets(imported, Some(targets));
+        let dropout = settings.number("trainer.policy.model.lora.dropout");
+        imported.set(keys::lora::dropout, dropout.filter(|found| (0.0..1.0).contains(&found.value)));
+        let left_out =
+            settings.texts("trainer.policy.model.lora.exclude_modules").filter(|found| !found.value.is_empty());
+        if let Some(found) = left_out {
+            not_modelled(imported, &format!("{}: modules without adapters", found.origin));
+        }
     }
 }
 
@@ -115,6 +123,13 @@ const OTHERS: [&str; 8] = [
     "trainer.policy.optimizer_config.offload_after_step",
     "trainer.remove_microbatch_padding",
 ];
+
+/// What changes nothing of adapters' sizes, where there are any (`train/config/config.py`, `SkyRLLoraConfig`).
+fn is_detail(name: &str) -> bool {
+    const DETAILS: [&str; 7] =
+        ["rank", "alpha", "target_modules", "init_method", "lora_sync_path", "max_loras", "max_cpu_loras"];
+    DETAILS.iter().any(|end| name.strip_suffix(end).is_some_and(|section| section.ends_with(".lora.")))
+}
 
 fn default(option: &str) -> Origin {
     Origin::Default { framework: VERSION, option: option.to_owned() }
@@ -205,6 +220,7 @@ fn on_megatron(imported: &mut ImportedPlan, settings: &Settings) {
     let granularity = granularity.filter(|found| !matches!(found.value.as_str(), "null" | "None"));
     let usual = if told { none } else { full };
     imported.set(keys::training::activation_checkpointing, Some(granularity.unwrap_or_else(usual)));
+    recomputed::say(imported, settings, |name| format!("{section}.{name}"));
     let section = format!("{MEGATRON}.optimizer_config_kwargs");
     let offload = settings.on(&format!("{section}.optimizer_cpu_offload"));
     imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "optimizer")));

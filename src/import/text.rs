@@ -63,12 +63,14 @@ fn first_line(faults: &[crate::plan::Fault]) -> Unparsable {
     Unparsable(faults.first().map_or_else(|| "not readable".to_owned(), ToString::to_string))
 }
 
-/// Mappings become dotted names; a list is one value.
+/// Mappings become dotted names; a list is one value, and so is a mapping of nothing: `fused_layernorm: {}` turns it on.
 fn flatten(node: &Node, above: &str, file: &str, settings: &mut Settings) {
     for entry in node.entries() {
         let name = if above.is_empty() { entry.key.clone() } else { format!("{above}.{}", entry.key) };
         match entry.value.shape {
-            NodeShape::Mapping { .. } => flatten(&entry.value, &name, file, settings),
+            NodeShape::Mapping { .. } if !entry.value.entries().is_empty() => {
+                flatten(&entry.value, &name, file, settings)
+            }
             _ => {
                 let origin = Origin::File { name: file.to_owned(), line: Some(entry.at.line), key: name.clone() };
                 settings.set(&name, entry.value.to_json(), origin);

@@ -31,7 +31,7 @@ pub fn compare_accumulation(imported: &mut ImportedPlan, launched: &Settings, se
 
 /// What the launcher itself takes from its file: how many processes it starts, and where
 /// (`accelerate/commands/config/config_args.py`).
-const LAUNCHED: [&str; 28] = [
+const LAUNCHED: [&str; 27] = [
     "deepspeed_config.seq_parallel_communication_data_type",
     "parallelism_config.parallelism_config_sp_backend",
     "parallelism_config.parallelism_config_sp_attn_implementation",
@@ -53,7 +53,6 @@ const LAUNCHED: [&str; 28] = [
     "distributed_type",
     "debug",
     "downcast_bf16",
-    "use_cpu",
     "tpu_env",
     "tpu_use_cluster",
     "tpu_use_sudo",

@@ -172,8 +172,8 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     if kind == "FSDP" || settings.is("use_fsdp") {
         set_fsdp(imported, &settings.below("fsdp_config"));
         // Sizes decide what is wrapped under SIZE_BASED_WRAP alone (`utils/dataclasses.py`, `set_auto_wrap_policy`).
-        let policy = settings.text("fsdp_config.fsdp_auto_wrap_policy");
-        if policy.is_some_and(|found| found.value.eq_ignore_ascii_case("TRANSFORMER_BASED_WRAP")) {
+        let policy = settings.get("fsdp_config.fsdp_auto_wrap_policy").and_then(|found| found.value.as_str());
+        if policy.is_some_and(|found| found.eq_ignore_ascii_case("TRANSFORMER_BASED_WRAP")) {
             settings.accept("fsdp_config.fsdp_min_num_params");
         }
     }

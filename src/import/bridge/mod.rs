@@ -46,6 +46,9 @@ const NAMES: &[(&str, &str)] = &[
     ("comm_overlap.overlap_grad_reduce", "overlap_grad_reduce"),
     ("comm_overlap.overlap_param_gather", "overlap_param_gather"),
     ("comm_overlap.overlap_moe_expert_parallel_comm", "overlap_moe_expert_parallel_comm"),
+    // Either section turns Megatron's FSDP on (`training/config.py`, `ConfigContainer.validate`).
+    ("dist.use_megatron_fsdp", "use_megatron_fsdp"),
+    ("dist.use_torch_fsdp2", "use_torch_fsdp2"),
     ("mixed_precision.fp8_param_gather", "fp8_param_gather"),
     ("mixed_precision.fp8_recipe", "fp8_recipe"),
     ("mixed_precision.fp8", "fp8_format"),
@@ -171,6 +174,12 @@ pub fn set(imported: &mut ImportedPlan, recipe: &BridgeRecipe, over: &Settings, 
             over.accept(name);
         }
         settings.set("seq_length", found.value.into(), found.origin);
+    }
+    // Packed samples are as long as their packs (`data/datasets/packed_sequence.py`, `PackedSequenceSpecs`).
+    let packed = own.whole("dataset.packed_sequence_specs.packed_sequence_size");
+    let other = |found: &Setting<u64>| settings.whole("seq_length").is_none_or(|length| length.value != found.value);
+    if let Some(found) = packed.filter(|found| found.value > 0 && other(found)) {
+        not_modelled(imported, &format!("{}: samples are packed to {} tokens", found.origin, found.value));
     }
     let precise = precision(imported, &mut settings, &own);
     if let Some(found) = own.flag("model.gradient_accumulation_fusion") {

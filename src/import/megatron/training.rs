@@ -280,7 +280,8 @@ fn recomputation(imported: &mut ImportedPlan, job: &Job) {
         if layers == 0 {
             return imported.say(KEY, "none", Origin::Argument("--recompute-num-layers 0".to_owned()));
         }
-        imported.note(format!("--recompute-method block: {layers} of a stage's {of_stage} layers are recomputed, which a plan cannot say; all are counted as such"));
+        let of = if all == u64::MAX { String::new() } else { format!(" {of_stage}") };
+        imported.note(format!("--recompute-method block: {layers} of a stage's{of} layers are recomputed, which a plan cannot say; all are counted as such"));
     } else if !block && layers > 1 {
         imported.note(format!(
             "--recompute-num-layers {layers}: inputs are kept of every {layers}-th layer only; the plan has one of each"

@@ -94,7 +94,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     // What a run would hold with an engine beside it, or by another strategy, which is not there.
     let unused = ["trainer.placement.colocate", "trainer.max_prompt_length", "trainer.policy_mini_batch_size"];
     for (name, _) in settings.iter() {
-        let is_other = OTHERS.contains(&name) || super::OTHERS.contains(&name) || name.contains(".lora.");
+        let is_other = OTHERS.contains(&name) || super::OTHERS.contains(&name) || super::is_detail(name);
         if is_other || beside.iter().chain(&unused).any(|part| name.starts_with(part)) {
             settings.accept(name);
         }

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::known::RENAMED;
 use crate::origin::Origin;
+use crate::rows::usual;
 use crate::settings::Settings;
 
 /// Everything under the name that it has today.
@@ -42,8 +43,6 @@ pub(super) fn renamed(old: &Settings) -> Settings {
         settings.set(PIECES, stages.value.into(), origin);
     }
     // `models/norms.py`, `build_norm`: written out, as its layers are counted.
-    if settings.text("model.norm_type").is_some_and(|found| found.value == "rmsnorm") {
-        settings.accept("model.norm_type");
-    }
+    usual(&settings, "model.norm_type", &["rmsnorm"]);
     settings
 }

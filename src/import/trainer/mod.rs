@@ -310,7 +310,10 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         imported.set(keys::training::activation_checkpointing, word);
         reentrant::set(imported, settings);
     }
-    imported.set(keys::training::compile, settings.on("torch_compile"));
+    // Whoever says how to compile compiles (`training_args.py`, `__post_init__`).
+    let how = settings.first_text(&["torch_compile_backend", "torch_compile_mode", "torchdynamo"]);
+    let compile = settings.on("torch_compile").or_else(|| how.map(|found| found.map(|_| true)));
+    imported.set(keys::training::compile, compile);
     let liger = ["use_liger_kernel", "use_liger", "enable_liger_kernel"].iter().find_map(|name| settings.flag(name));
     if let Some(found) = &liger {
         liger::of_script(imported, found, context);

@@ -34,7 +34,7 @@ pub(super) fn by_argument(settings: &Settings, context: &ImportContext, reader: 
         None => alone && context.visible_gpus().is_some_and(|gpus| gpus.value == 1),
     };
     let told = !alone && reader.is_some_and(|reader| by_rank(reader.whole()));
-    if settings.text(NAME).is_some_and(|found| found.value == "auto") && (single || told) {
+    if settings.get(NAME).is_some_and(|found| found.value == "auto") && (single || told) {
         settings.accept(NAME);
     }
 }

@@ -1,11 +1,12 @@
 //! What a reader asked for and did not understand, and what nobody asked for: both are said, but for names that are known
 //! to change nothing.
 
+mod costs;
 mod names;
 
 use crate::concepts;
 use crate::imported::ImportedPlan;
-use crate::inert::{is_inert, is_of_pictures, is_usual};
+use crate::inert::{is_inert, is_of_pictures, is_usual, section_that_tells};
 use crate::origin::{Origin, Setting};
 use crate::plan::keys;
 use crate::run_length::note_steps;
@@ -34,9 +35,13 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
         imported.get(keys::distribution::engine).is_some_and(|found| found.value.as_str() == Some("deepspeed"));
     for (name, found, fate) in settings.fates() {
         let open = found.value.as_str().is_some_and(is_open);
+        let told = fate != Fate::Misread
+            && !is_in_a_section_that_is_off(settings, name)
+            && costs::say(imported, name, found, &shown(&found.origin, name));
         match fate {
             Fate::Unread if open && has_bearing(name) && !is_inert(name) => misread(imported, name, found),
             Fate::Read => {}
+            Fate::Unread if told => {}
             Fate::Unread if is_usual(name, &found.value) || (sees && is_of_pictures(name)) => {}
             Fate::Unread if engine && matches!(name, "deepspeed" | "deepspeed_config") => {}
             Fate::Misread => misread(imported, name, found),
@@ -205,6 +210,9 @@ fn doubt(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>) {
 fn has_bearing(name: &str) -> bool {
     // `account_for_loss_in_pipeline_split` splits no data.
     const ALWAYS: [&str; 3] = ["pipeline", "recompute", "parallel_size"];
+    if let Some(section) = section_that_tells(name) {
+        return has_bearing(section);
+    }
     let lower = OTHER_WORDS.iter().fold(name.to_lowercase(), |text, word| text.replace(word, "#"));
     let (sections, last) = lower.rsplit_once('.').map_or(("", lower.as_str()), |(sections, last)| (sections, last));
     let idle = sections == "scheduler"

@@ -231,7 +231,7 @@ pub const DOUBTFUL: &[(&str, &[&str])] = &[
 ];
 
 /// Parts of names of what changes what is held or trained: not followed, it is said ahead of the rest.
-pub const WEIGHTY: [&str; 74] = [
+pub const WEIGHTY: [&str; 77] = [
     "add_special_tokens",
     "use_qlora",
     "split_batches",
@@ -254,6 +254,7 @@ pub const WEIGHTY: [&str; 74] = [
     "freeze",
     "frozen",
     "unfreeze",
+    "only_train",
     "tune_mm",
     "trainable",
     "lora_module",
@@ -275,6 +276,8 @@ pub const WEIGHTY: [&str; 74] = [
     "prune",
     "ema_decay",
     "use_ema",
+    "ema.decay",
+    "ema.enable",
     "layer_reduction",
     "mixture_of_depths",
     "tune_llm",

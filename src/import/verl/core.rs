@@ -6,7 +6,8 @@ use crate::imported::ImportedPlan;
 use crate::origin::Setting;
 use crate::plan::keys;
 use crate::precision_aware::{self, MegatronRunKind};
-use crate::rows::{SettingKind, SettingRow, not_modelled, take};
+use crate::recomputed;
+use crate::rows::{SettingKind, SettingRow, not_modelled, take, usual};
 use crate::settings::Settings;
 
 /// What the actor has where Megatron trains it.
@@ -72,16 +73,15 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
         .or_else(|| settings.text(&format!("+{section}.recompute_granularity")));
     let none = Setting::new("none".to_owned(), default("no recompute_granularity"));
     imported.set(keys::training::activation_checkpointing, Some(granularity.unwrap_or(none)));
-    for name in ["recompute_method", "recompute_num_layers", "recompute_modules"] {
-        settings.accept(&format!("{section}.{name}"));
-    }
+    recomputed::say(imported, settings, |name| {
+        let added = format!("+{section}.{name}");
+        if settings.holds(&added) { added } else { format!("{section}.{name}") }
+    });
 }
 
 /// Says of the type that is computed in that it is the usual one, where it is.
 pub fn accept_bf16(settings: &Settings, name: &str) {
-    if settings.text(name).is_some_and(|found| found.value.starts_with("bf")) {
-        settings.accept(name);
-    }
+    usual(settings, name, &["bf16", "bfloat16", "torch.bfloat16"]);
 }
 
 /// Adapters of Megatron's layers have a section of their own (`verl/trainer/config/ppo_megatron_trainer.yaml`,

@@ -391,7 +391,7 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         ];
         let plain = name.trim_start_matches('+');
         let beside = BESIDE.iter().any(|part| plain.starts_with(part)) || companions::is_of_critic(imported, plain);
-        if beside || name.ends_with("_offload") {
+        if beside || (name.ends_with("_offload") && !name.ends_with("activation_offload")) {
             settings.accept(name);
         }
     }
