@@ -68,8 +68,8 @@ pub fn is_script(content: &str) -> bool {
 
 /// Whether a script trains a model that other parts of its project, or a notebook, hand to it.
 pub fn is_part(content: &str) -> bool {
-    let has = |part: &str| content.contains(part);
-    has(".train(") && has("Trainer(") && ARGUMENTS.iter().any(|name| call(content, name).is_some())
+    [".train(", "Trainer("].iter().all(|part| content.contains(part))
+        && ARGUMENTS.iter().any(|name| call(content, name).is_some())
 }
 
 /// Whether a script fills its arguments in from a command line, so that it says little by itself.
@@ -205,8 +205,9 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
         imported.drop(keys::training::micro_batch_size);
         imported.miss(keys::training::micro_batch_size, why);
     }
-    // unsloth patches TRL's trainers and keeps its adapters as it made them.
+    // unsloth patches TRL's trainers.
     if method.is_some() && !unsloth {
+        trl::loss_in_parts(&mut imported, method, &settings, context);
         trl::adapters(&mut imported, context);
     }
     script_doubts::reconcile(&mut imported, &reader, None, reader.own());
@@ -387,11 +388,8 @@ fn share_steps(imported: &mut ImportedPlan) {
 /// In what the weights are loaded, by the script's call or by the version that runs.
 fn stored(settings: &Settings, unsloth: bool) -> WeightStorage {
     let dtype = settings.first_text(&["torch_dtype", "dtype"]).map(|found| found.value).unwrap_or_default();
-    if unsloth || ["bfloat16", "float16"].iter().any(|name| dtype.contains(name)) {
-        WeightStorage::Half
-    } else {
-        WeightStorage::Full
-    }
+    let half = unsloth || ["bfloat16", "float16"].iter().any(|name| dtype.contains(name));
+    if half { WeightStorage::Half } else { WeightStorage::Full }
 }
 
 /// The keywords of the first call of `name` in a file; an argument without a name is called by its place.

@@ -186,6 +186,18 @@ pub fn usual_rank(context: &ImportContext) -> Option<Setting<u64>> {
     text.contains("get_peft_config(").then(|| Setting::new(16, Origin::Default { framework: VERSION, option }))
 }
 
+/// Supervised fine-tuning takes its loss in parts, without all logits at once, as `chunked_nll` says and newer releases do by
+/// themselves; Liger's own loss stands before it.
+pub fn loss_in_parts(imported: &mut ImportedPlan, method: Option<&str>, settings: &Settings, context: &ImportContext) {
+    let newer = versions::of(&context.run.versions, "trl")
+        .is_some_and(|range| range.is_within(versions::NLL_IN_PARTS, NEWEST) == Some(true));
+    let told =
+        settings.text("loss_type").filter(|found| found.value == "chunked_nll" || (newer && found.value == "nll"));
+    if method == Some("sft") && imported.get(keys::training::loss).is_none() {
+        imported.set(keys::training::loss, told.map(|found| found.map(|_| "chunked")));
+    }
+}
+
 /// TRL casts the adapters of a quantised base to bf16: those of 4 bits under bf16 (`trainer/*_trainer.py` of 0.9 to 0.26,
 /// `peft_module_casting_to_bf16`), whatever is quantised since 0.27 (`param.data.to(torch.bfloat16)`).
 pub fn adapters(imported: &mut ImportedPlan, context: &ImportContext) {

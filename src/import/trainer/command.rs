@@ -99,6 +99,7 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
     if method.is_some() {
         trl::adapters(&mut imported, context);
     }
+    trl::loss_in_parts(&mut imported, method, &settings, context);
     let loops = own.is_some();
     if let Some(own) = own {
         own.settle(&mut imported, context);

@@ -48,6 +48,9 @@ pub fn defaults(imported: &mut ImportedPlan, settings: &mut Settings, context: &
     if ["dpo", "kto", "reward", "reward_modeling"].contains(&method) {
         versions::apply(versions::TRL_PAIRS, known, settings, imported);
     }
+    if method == "sft" {
+        versions::apply(versions::TRL_SFT, known, settings, imported);
+    }
     if method == "grpo" {
         versions::apply(versions::TRL_GROUPS, known, settings, imported);
     }

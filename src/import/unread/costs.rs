@@ -224,14 +224,6 @@ const COSTS: &[Cost] = &[
         weighs: false,
         what: "a softmax of all logits beside the log-probabilities",
     },
-    // TRL's `trainer/sft_trainer.py`; its last releases count every loss of theirs so.
-    Cost {
-        names: &["loss_type"],
-        costs: |value| is_one_of(value, &["chunked_nll"]),
-        under: Under::WholeLogits,
-        weighs: true,
-        what: "the loss takes the logits in chunks: all of them are counted",
-    },
     // `transformers/utils/quantization_config.py`, `BitsAndBytesConfig`.
     Cost {
         names: &["llm_int8_skip_modules", "modules_to_not_convert"],

@@ -19,7 +19,7 @@ pub use calls::narrowed;
 pub use range::{NEWEST, Version, VersionRange};
 pub use requirements::beside;
 use tables::{ADAPTERS_IN_FP32, EXPERTS_IN_ONE, FOREACH, TF32};
-pub use tables::{FSDP_UPCASTS, TRAINER, TRL, TRL_GROUPS, TRL_PAIRS, VersionedDefault};
+pub use tables::{FSDP_UPCASTS, NLL_IN_PARTS, TRAINER, TRL, TRL_GROUPS, TRL_PAIRS, TRL_SFT, VersionedDefault};
 
 /// The versions that a library has here; none where nobody says.
 pub fn of(versions: &BTreeMap<String, String>, library: &str) -> Option<VersionRange> {

@@ -98,6 +98,14 @@ pub const TRL: &[VersionedDefault] = &[
     row("trl", (0, 27), NEWEST, ("dtype", DefaultValue::Text("float32")), "TRL since 0.27"),
 ];
 
+/// `SFTConfig` (`trainer/sft_config.py`, `loss_type`): `chunked_nll` by itself since 1.7, of which `nll` is another name since
+/// 1.15 (`trainer/sft_trainer.py`, `add_fused_lm_head`: "without materializing the full logits").
+pub const TRL_SFT: &[VersionedDefault] =
+    &[row("trl", (1, 7), NEWEST, ("loss_type", DefaultValue::Text("chunked_nll")), "TRL since 1.7")];
+
+/// The first TRL whose `nll` is taken in parts.
+pub const NLL_IN_PARTS: Version = (1, 15);
+
 /// The same for preferences and rewards: `trainer/{dpo,kto,reward}_trainer.py` before 0.14 say "it will be set to `512`
 /// by default" where `max_length` is None.
 pub const TRL_PAIRS: &[VersionedDefault] =
