@@ -187,9 +187,7 @@ fn cause(state: &State) -> Option<(String, String)> {
             Some(grows) => said(grows.to_owned()),
             None => {
                 let nearest = place.map(|cause| cause.words).or_else(|| Some(best?.verdict()));
-                // What was tried stands in Compare: the figures keep their room.
-                let nothing = || Some(unexplained(state)?.split(" (").next()?.to_owned());
-                said(nearest.or_else(nothing)?)
+                said(nearest.or_else(|| unexplained(state))?)
             }
         },
     }
@@ -199,7 +197,9 @@ fn cause(state: &State) -> Option<(String, String)> {
 fn why<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
     let Some((words, sure)) = cause(state) else { return Vec::new() };
     let mut words = printable(&words);
-    if words.chars().count() > width
+    // What was tried stands in Compare: the figures keep their room.
+    let nothing = unexplained(state).is_some_and(|said| said == words);
+    if (nothing || words.chars().count() > width)
         && let Some((first, _)) = words.split_once(" (")
     {
         // Figures in parentheses are said again where the whole of it stands.

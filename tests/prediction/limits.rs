@@ -314,20 +314,18 @@ fn weights_lie_on_the_host_in_shares() {
     assert!(assumed(&plan("sharding: none", 1)).iter().any(|line| line.contains("as DeepSpeed's third stage")));
 }
 
-/// `_split_along_first_dim` asserts it (core/tensor_parallel/mappings.py).
+/// `_split_along_first_dim` asserts it (core/tensor_parallel/mappings.py): tools pad what they get to it.
 #[test]
 fn a_sequence_is_split_in_equal_parts() {
-    let plan = |tokens: u64| {
-        faults(&format!(
+    let padded = |tokens: u64| {
+        assumed(&format!(
             "model: {{preset: llama-3-8b, framework: megatron, sequence_length: {tokens}}}\n\
              distribution: {{tensor_parallel: 8, sequence_parallel: true}}\ncluster: {{num_gpus: 8}}\n"
         ))
+        .iter()
+        .any(|line| line.starts_with("model.sequence_length: 4098, which tools that run it pad to 4104"))
     };
-    assert_eq!(plan(4096), NONE);
-    assert_eq!(
-        plan(4098),
-        ["model.sequence_length: 4098: sequence parallelism needs a multiple of tensor_parallel = 8"]
-    );
+    assert!(!padded(4096) && padded(4098));
 }
 
 /// Transformer Engine, pytorch/fp8.py: "Device compute capability 10.0 or higher required for MXFP8 execution"; 9.0 for scales
@@ -340,7 +338,7 @@ fn scales_that_a_board_has_no_units_for_are_said() {
              training: {{precision: fp8-mixed, fp8_recipe: {recipe}}}\ncluster: {{num_gpus: 8}}\n"
         ))
         .iter()
-        .any(|line| line.starts_with("training.fp8_recipe:") && line.contains("refuses to run"))
+        .any(|line| line.starts_with("training.fp8_recipe:") && line.contains("refuse to run it"))
     };
     assert!(told("NVIDIA H100", "mxfp8") && told("RTX 4090", "blockwise"));
     assert!(!told("NVIDIA H100", "blockwise") && !told("NVIDIA B200", "mxfp8") && !told("NVIDIA H100", "delayed"));

@@ -269,7 +269,8 @@ impl Telemetry {
         // Of a `memwall run` the one process speaks that it has started.
         let started = |run: &&HookedRun| run.about.as_ref().and_then(|about| about.launcher) == Some(pid);
         let live = own.or_else(|| self.news.hooks.iter().filter(started).find(|run| run.leads() && speaks(run)));
-        live.or_else(|| self.sampled_hook.as_ref().filter(|_| is_replayed(monitor)))
+        let recorded = self.sampled_hook.as_ref().filter(|run| (run.pid == pid || started(run)) && speaks(run));
+        live.or_else(|| recorded.filter(|_| is_replayed(monitor)))
     }
 }
 

@@ -61,7 +61,7 @@ impl HookListener {
         let thread = thread::spawn(move || {
             let mut cpu_waits = RunWaits::default();
             let mut watches = ExitWatches::default();
-            let mut losses = LossWatch::of_output();
+            let mut losses = LossWatch::of_output(clock.now());
             loop {
                 // What was sent before the end is heard: the queue is emptied once more.
                 let last = told.load(Relaxed);

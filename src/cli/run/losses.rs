@@ -23,17 +23,24 @@ pub struct LossWatch {
     log: Option<Log>,
     losses: Vec<(Option<u64>, f64)>,
     looked: Option<Moment>,
+    /// What stood in the files before the command began: others wrote it.
+    others: Option<(Option<u64>, f64)>,
 }
 
 impl LossWatch {
     /// Of what the command's output and errors go to, where these are files: ours are its own.
-    pub fn of_output() -> Self {
+    pub fn of_output(now: Moment) -> Self {
         let is_file = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|meta| meta.is_file());
         let mut paths: Vec<PathBuf> =
             [1, 2].iter().filter_map(|number| std::fs::read_link(format!("/proc/self/fd/{number}")).ok()).collect();
         paths.retain(is_file);
         paths.dedup();
-        Self { log: (!paths.is_empty()).then(|| Log::of_files(paths, None)), ..Self::default() }
+        let mut log = (!paths.is_empty()).then(|| Log::of_files(paths, None));
+        let others = log.as_mut().and_then(|log| {
+            log.read(now);
+            last_of(log)
+        });
+        Self { log, others, ..Self::default() }
     }
 
     /// Reads on, now and then; `last` at the end in any case.
@@ -44,10 +51,9 @@ impl LossWatch {
         }
         self.looked = Some(now);
         log.read(now);
-        let progress = log.progress();
-        let Some(loss) = progress.loss.value() else { return };
-        let step = progress.step.value().copied().filter(|_| progress.step.kind() == Some(ReadingKind::Measured));
-        if self.losses.last().is_some_and(|known| known.0 == step && known.1.to_bits() == loss.to_bits()) {
+        let Some(told) = last_of(log) else { return };
+        let same = |known: &(Option<u64>, f64)| known.0 == told.0 && known.1.to_bits() == told.1.to_bits();
+        if self.losses.last().or(self.others.as_ref()).is_some_and(same) {
             return;
         }
         if self.losses.len() == KEPT {
@@ -57,16 +63,16 @@ impl LossWatch {
                 number % 2 == 1
             });
         }
-        self.losses.push((step, *loss));
+        self.losses.push(told);
     }
 
     /// What is wrong with the loss; none where nothing is, or nobody knows.
     pub fn words(&self) -> Option<String> {
         let (_, last) = self.losses.last()?;
         if !last.is_finite() {
-            let since = self.losses.iter().rposition(|(_, loss)| loss.is_finite()).map_or(0, |before| before + 1);
-            let step =
-                self.losses.get(since)?.0.map_or_else(String::new, |step| format!(" from step {} on", grouped(step)));
+            // Of what was written between two looks the last alone is known.
+            let before = self.losses.iter().rev().find(|(_, loss)| loss.is_finite()).and_then(|(step, _)| *step);
+            let step = before.map_or_else(String::new, |step| format!(", after step {}", grouped(step)));
             return Some(format!("the loss is {}{step}", loss_words(*last)));
         }
         self.rise()
@@ -77,16 +83,24 @@ impl LossWatch {
         if self.losses.len() < LEAST {
             return None;
         }
-        let quarter = self.losses.len() / 4;
-        let medians: Vec<f64> = self.losses.chunks(quarter).take(4).map(median).collect();
+        let count = self.losses.len();
+        let start = |place: usize| place * count / 4;
+        let medians: Vec<f64> = (0..4).map(|place| median(&self.losses[start(place)..start(place + 1)])).collect();
         let (place, lowest) = medians.iter().copied().enumerate().min_by(|one, other| one.1.total_cmp(&other.1))?;
         let end = *medians.last()?;
         let climbs = medians[place..].windows(2).all(|pair| pair[1] > pair[0]);
         let around =
-            self.losses[place * quarter].0.map_or_else(String::new, |step| format!(" (from step {})", grouped(step)));
+            self.losses[start(place)].0.map_or_else(String::new, |step| format!(" (from step {})", grouped(step)));
         let rises = lowest > 0.0 && climbs && end >= RISEN * lowest;
         rises.then(|| format!("the loss rises: {}{around}, then {} at the end", loss_words(lowest), loss_words(end)))
     }
+}
+
+/// The last loss that a log tells, with its step.
+fn last_of(log: &Log) -> Option<(Option<u64>, f64)> {
+    let progress = log.progress();
+    let step = progress.step.value().copied().filter(|_| progress.step.kind() == Some(ReadingKind::Measured));
+    Some((step, *progress.loss.value()?))
 }
 
 fn median(losses: &[(Option<u64>, f64)]) -> f64 {
@@ -106,8 +120,8 @@ mod tests {
 
     #[test]
     fn a_loss_that_is_no_number_and_one_that_rises_are_told() {
-        assert_eq!(of(&[3.0, 2.5, f64::NAN, f64::NAN]).as_deref(), Some("the loss is NaN from step 20 on"));
-        assert_eq!(of(&[3.0, f64::INFINITY]).as_deref(), Some("the loss is inf from step 10 on"));
+        assert_eq!(of(&[3.0, 2.5, f64::NAN, f64::NAN]).as_deref(), Some("the loss is NaN, after step 10"));
+        assert_eq!(of(&[3.0, f64::INFINITY]).as_deref(), Some("the loss is inf, after step 0"));
         // A batch that was skipped.
         assert_eq!(of(&[3.0, f64::NAN, 2.5]), None);
         let rises: Vec<f64> =

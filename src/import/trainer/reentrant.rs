@@ -27,7 +27,8 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
         let found = settings.get(ARGUMENTS).or_else(|| settings.get("activation_checkpointing_kwargs"))?.clone();
         let parsed = || serde_json::from_str::<Value>(found.value.as_str()?).ok();
         let arguments = if found.value.is_object() { Some(found.value.clone()) } else { parsed() };
-        let told = settings::truth(arguments?.get("use_reentrant")?)?;
+        // What is handed on without it leaves PyTorch the choice (torch/utils/checkpoint.py, `use_reentrant = True`).
+        let told = arguments?.get("use_reentrant").map_or(Some(true), settings::truth)?;
         Some(found.map(|_| told))
     };
     let open = settings.get(ARGUMENTS).filter(|found| found.value.as_str().is_some_and(settings::is_open));
@@ -36,6 +37,12 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     }
     let named = ["activation_checkpointing_kwargs.use_reentrant", NAME];
     let section = named.iter().find(|name| settings.is_set(name)).and_then(|name| settings.flag(name));
+    let others = settings.iter().find(|(name, found)| {
+        name.strip_prefix(ARGUMENTS).is_some_and(|rest| rest.starts_with('.'))
+            && *name != NAME
+            && !matches!(found.origin, Origin::Default { .. })
+    });
+    let section = section.or_else(|| others.map(|(_, found)| found.clone().map(|_| true)));
     say(imported, section.or_else(written).or_else(|| settings.flag(NAME)));
 }
 

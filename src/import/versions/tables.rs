@@ -94,6 +94,13 @@ pub const TRL: &[VersionedDefault] = &[
         (reentrant::NAME, DefaultValue::Flag(true)),
         "transformers under TRL before 0.27",
     ),
+    row(
+        "transformers",
+        reentrant::OTHERWISE_SINCE,
+        NEWEST,
+        (reentrant::NAME, DefaultValue::Flag(false)),
+        "transformers 5.0",
+    ),
     // `trainer/model_config.py`, `ModelConfig.dtype`: None before 0.27, float32 since.
     row("trl", (0, 27), NEWEST, ("dtype", DefaultValue::Text("float32")), "TRL since 0.27"),
 ];

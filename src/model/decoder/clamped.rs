@@ -11,12 +11,18 @@ use crate::model::architecture::{Act, Moe};
 use crate::model::builder::{Builder, Stash};
 use crate::model::element::Element;
 use crate::model::tape::{Flow, Spec, TensorId};
+use crate::model::walk::FusedKernels;
 use crate::model::weight::Part;
 
 impl DecoderContext<'_> {
     /// Whether transformers' gpt-oss modules run.
     pub(super) fn is_clamped_loop(&self) -> bool {
         self.d.act == Act::ClampedSwiglu && self.run.modules.experts.is == Experts::Loop
+    }
+
+    /// Whether every expert takes every token: outside of training, on a GPU (`GptOssExperts.forward`).
+    pub(super) fn is_clamped_whole(&self) -> bool {
+        self.is_clamped_loop() && self.run.head_only && self.run.fused != FusedKernels::Cpu
     }
 
     /// The best logits, then a softmax over those alone (`GptOssTopKRouter`).
@@ -42,6 +48,10 @@ impl DecoderContext<'_> {
         let active = b.mul(name, gate, sigmoid);
         let up = b.pointwise(name, up, Stash::Nothing);
         let gated = b.mul(name, up, active);
+        // Names of the function's hold all of them.
+        if self.run.head_only {
+            b.holds(name, &[both, gate, active, up]);
+        }
         self.biased(b, gated, moe, (rows, moe.intermediate, d.hidden))
     }
 
@@ -53,6 +63,7 @@ impl DecoderContext<'_> {
         let repeated = b.copy_of("moe.dispatch", x, all.saturating_mul(hidden));
         let every = Moe { per_token: moe.experts, ..moe.clone() };
         let out = self.clamped_mlp(b, repeated, all, &every);
+        b.holds("moe.return", &[repeated]);
         let weighted = b.mul("moe.combine", out, weights);
         b.unary("moe.combine", (weighted, Flow::Pass), (rows.saturating_mul(hidden), element), Stash::Nothing)
     }

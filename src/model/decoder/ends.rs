@@ -313,12 +313,12 @@ impl DecoderContext<'_> {
         let chunk = tokens.div_ceil(rows.div_ceil(columns.max(1)).max(1)).checked_next_power_of_two().unwrap_or(tokens);
         let chunk = chunk.min(tokens).max(1);
         let element = b.element(x);
-        // Autocast goes on within the function (`amp_custom_fwd` without `cast_inputs`). It keeps a copy of the weight for the
-        // second product; the first one's operand is a view, whose copy goes at once.
+        // Autocast goes on within the function (`amp_custom_fwd` without `cast_inputs`). It keeps a copy of a trained weight for
+        // the second product; the first one's operand is a view, whose copy goes at once.
         let autocast = self.run.types.autocast;
         let computed = autocast.unwrap_or(element);
         let copies = if autocast.is_some_and(|to| to != b.element(head)) {
-            product(&[2, rows, columns, computed.bytes()])
+            product(&[1 + u64::from(b.needs_grad(head)), rows, columns, computed.bytes()])
         } else {
             0
         };

@@ -19,7 +19,7 @@ impl DecoderContext<'_> {
             return self.all_of_all(b, x, moe);
         }
         let weights = self.route(b, x, moe);
-        if self.is_clamped_loop() && self.run.head_only {
+        if self.is_clamped_whole() {
             return self.clamped_all(b, x, weights, moe);
         }
         let sorts = self.family == Family::DeepseekV2 && !self.run.head_only;
@@ -285,7 +285,7 @@ impl DecoderContext<'_> {
         // Balanced: each expert multiplies its share of the tokens.
         b.each_its_share(rows, self.visited(moe, local, rows));
         // `torch.bmm` (`Llama4TextExperts.forward`, `GptOssExperts.forward` outside of training).
-        if self.class_rules().experts_read_all || (self.is_clamped_loop() && self.run.head_only) {
+        if self.class_rules().experts_read_all || self.is_clamped_whole() {
             b.in_one_launch();
         }
         // Those that are no modules of their own, but slices of one parameter.

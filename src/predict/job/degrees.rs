@@ -97,7 +97,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Opti
         stays_gathered,
         syncs_each: part.sync_each_micro_batch,
         shard_ranks,
-        expert_shard_ranks: (of_experts / instances).max(1),
+        expert_shard_ranks: (of_experts / if sharding == Sharding::None { 1 } else { instances }).max(1),
         schedule: schedule(plan, pipeline, notes),
         virtual_pipeline: part.virtual_pipeline.unwrap_or(1).max(1),
     })

@@ -71,7 +71,7 @@ pub(super) fn note_recipe(gpu: &Gpu, recipe: Fp8Recipe, (training, storage): (&T
         _ => false,
     };
     if before {
-        let said = format!("{recipe}: {} has no units for its scales: Transformer Engine refuses to run", gpu.name);
+        let said = format!("{recipe}: {} has no units for its scales: libraries refuse to run it", gpu.name);
         notes.assume(keys::training::fp8_recipe, said);
     }
 }

@@ -36,15 +36,16 @@ pub(super) fn check(
             format!("{}: must divide by 2 x distribution.context_parallel = {chunks}", batch.sequence),
         );
     }
-    if degrees.sequence_parallel && degrees.context == 1 && !batch.sequence.is_multiple_of(degrees.tensor) {
-        // core/tensor_parallel/mappings.py, `_split_along_first_dim`; torchtitan, train.py, seq_len_divisor
-        notes.fault(
-            keys::model::sequence_length,
-            format!(
-                "{}: sequence parallelism needs a multiple of tensor_parallel = {}",
+    if degrees.sequence_parallel && degrees.context == 1 && batch.image == 0 {
+        let padded = batch.sequence.next_multiple_of(degrees.tensor);
+        if training.mode == Mode::Train && padded != batch.sequence {
+            // core/tensor_parallel/mappings.py, `_split_along_first_dim`; torchtitan, train.py, seq_len_divisor
+            let said = format!(
+                "{}, which tools that run it pad to {padded}: {} ranks share it out",
                 batch.sequence, degrees.tensor
-            ),
-        );
+            );
+            notes.assume(keys::model::sequence_length, said);
+        }
     }
     engines(degrees, training, notes);
     weights_on_host(degrees, training, notes);
@@ -127,7 +128,10 @@ fn weights_on_host(degrees: &Degrees, training: &Training, notes: &mut Notes) {
             format!("parameters: distribution.sharding is {}; must be zero3, or optimizer here", degrees.asked());
         notes.fault(keys::training::cpu_offload, words);
     } else {
-        notes.assume(keys::training::cpu_offload, "parameters, as DeepSpeed's third stage and FSDP do on one rank");
+        notes.assume(
+            keys::training::cpu_offload,
+            "parameters, as DeepSpeed's third stage and FSDP do on one data-parallel rank",
+        );
     }
 }
 

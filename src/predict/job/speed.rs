@@ -142,7 +142,7 @@ impl SentTokens {
         // all-to-all (NVIDIA-NeMo/Megatron-Bridge, perf_recipes: qwen/h100/qwen3_moe.py for 16 and for 256 GPUs,
         // deepseek/b200/deepseek_v3.py).
         let far = as_recipes && degrees.expert.saturating_mul(degrees.expert_tensor) > hardware.node_gpus;
-        let chunks = degrees.virtual_pipeline;
+        let chunks = if degrees.pipeline > 1 { degrees.virtual_pipeline } else { 1 };
         let captured = training.cuda_graph == Some(CudaGraph::FullIteration);
         let beside = as_recipes && recipes_overlap(hardware, [degrees.expert, degrees.expert_tensor], chunks, captured);
         let overlaps = part.overlap_expert_parallel.unwrap_or(beside);

@@ -43,7 +43,7 @@ fn offloaded(job: &Job, sum: Resident, offload: CpuOffload) -> Resident {
     let deepspeed = job.degrees.is_deepspeed();
     // Its first stage hands gradients on behind the last backward pass alone (runtime/zero/stage_1_and_2.py,
     // `process_gradients`: `partition_gradients or overlap_comm`).
-    let leave = deepspeed && job.degrees.sharding != Sharding::Zero1;
+    let leave = deepspeed && (job.degrees.sharding != Sharding::Zero1 || job.speed.overlap_gradients);
     match offload {
         CpuOffload::Optimizer => Resident {
             states: Bytes::ZERO,

@@ -145,8 +145,12 @@ fn a_recording_of_a_run_on_the_cpu_tells_its_steps_and_says_what_the_live_look_s
     let place = meeting.folder.path();
     let (plan, file) = (place.join("plan.yaml"), place.join("run.ndjson"));
     std::fs::write(&plan, "model: {preset: gpt2, batch_size: 8}\n").unwrap();
-    let mut child =
-        meeting.run(&python, "train_fake.py", &["4000", "0.02", "0"]).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = meeting
+        .run(&python, "train_fake.py", &["4000", "0.02", "0"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let run = hear(&mut listener, "its modules", |run| run.modules.is_some() && run.step.is_some());
     let memwall = |arguments: &[&str]| {
         let mut command = meeting.command(env!("CARGO_BIN_EXE_memwall"));
