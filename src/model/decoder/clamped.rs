@@ -42,15 +42,15 @@ impl DecoderContext<'_> {
         let both = self.biased(b, x, moe, (rows, d.hidden, moe.intermediate.saturating_mul(2)));
         let [gate, up] = b.split(name, both, [half, half]);
         let gate = b.pointwise(name, gate, Stash::Input);
-        let up = b.pointwise(name, up, Stash::Input);
+        let clamped = b.pointwise(name, up, Stash::Input);
         let scaled = b.pointwise(name, gate, Stash::Nothing);
         let sigmoid = b.pointwise(name, scaled, Stash::Output);
         let active = b.mul(name, gate, sigmoid);
-        let up = b.pointwise(name, up, Stash::Nothing);
+        let up = b.pointwise(name, clamped, Stash::Nothing);
         let gated = b.mul(name, up, active);
         // Names of the function's hold all of them.
         if self.run.head_only {
-            b.holds(name, &[both, gate, active, up]);
+            b.holds(name, &[both, gate, clamped, active, up]);
         }
         self.biased(b, gated, moe, (rows, moe.intermediate, d.hidden))
     }
