@@ -141,7 +141,9 @@ fn eta<'a>(state: &State, look: &Look) -> Option<Vec<Span<'a>>> {
 /// What the verdict comes from, in words.
 #[must_use]
 pub fn cause_words(state: &State) -> Option<String> {
-    cause(state).map(|(words, sure)| words + &sure)
+    let (words, sure) = cause(state)?;
+    let tried = unexplained(state).filter(|[said, _]| *said == words).map(|[_, brackets]| brackets);
+    Some(words + &sure + &tried.unwrap_or_default())
 }
 
 /// What the verdict comes from: how the run ended, what grows, what is another than planned, or the likeliest reason for
@@ -187,7 +189,8 @@ fn cause(state: &State) -> Option<(String, String)> {
             Some(grows) => said(grows.to_owned()),
             None => {
                 let nearest = place.map(|cause| cause.words).or_else(|| Some(best?.verdict()));
-                said(nearest.or_else(|| unexplained(state))?)
+                // What was tried stands in Compare: the figures of the line keep their room.
+                said(nearest.or_else(|| unexplained(state).map(|[said, _]| said))?)
             }
         },
     }
@@ -197,9 +200,7 @@ fn cause(state: &State) -> Option<(String, String)> {
 fn why<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
     let Some((words, sure)) = cause(state) else { return Vec::new() };
     let mut words = printable(&words);
-    // What was tried stands in Compare: the figures keep their room.
-    let nothing = unexplained(state).is_some_and(|said| said == words);
-    if (nothing || words.chars().count() > width)
+    if words.chars().count() > width
         && let Some((first, _)) = words.split_once(" (")
     {
         // Figures in parentheses are said again where the whole of it stands.

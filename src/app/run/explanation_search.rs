@@ -158,9 +158,10 @@ impl QuestionKey {
     }
 }
 
-/// That nothing which was tried explains what is observed, and what was; none while something may.
+/// That nothing which was tried explains what is observed, and in brackets what was, or what would tell more; none while
+/// something may.
 #[must_use]
-pub fn unexplained(state: &State) -> Option<String> {
+pub fn unexplained(state: &State) -> Option<[String; 2]> {
     let explaining = &state.run.explaining;
     let open = is_meant(state) && state.run.comparison.as_ref().is_some_and(Comparison::is_notable);
     if !open || explaining.under_way || !explaining.found.is_empty() {
@@ -170,11 +171,12 @@ pub fn unexplained(state: &State) -> Option<String> {
     match &explaining.asked {
         Some(asked) => {
             let tried = compare::tried(job, &asked.told.stated).join(", ");
-            Some(format!("nothing tried explains it (none better than chance; tried: {tried})"))
+            let brackets = format!(" (none better than chance; tried: {tried})");
+            Some(["nothing tried explains it".to_owned(), brackets])
         }
-        None if lacks_hook(state, job) => {
-            Some("its step time alone names no cause (memwall run -- COMMAND has it tell more)".to_owned())
-        }
+        None if lacks_hook(state, job) => Some(
+            ["its step time alone names no cause", " (memwall run -- COMMAND has it tell more)"].map(str::to_owned),
+        ),
         None => None,
     }
 }

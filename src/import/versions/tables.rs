@@ -34,6 +34,15 @@ const fn row(
 
 const OLDEST: Version = (0, 0);
 
+/// `modeling_utils.py`, `gradient_checkpointing_enable`, whoever calls it.
+const CHECKPOINTS_OF_5: VersionedDefault = row(
+    "transformers",
+    reentrant::OTHERWISE_SINCE,
+    NEWEST,
+    (reentrant::NAME, DefaultValue::Flag(false)),
+    "transformers 5.0",
+);
+
 /// `TrainingArguments` and `from_pretrained`, against 4.57. Later rows go over earlier ones.
 pub const TRAINER: &[VersionedDefault] = &[
     // `training_args.py`, `TrainingArguments.default_optim`: the fused one since 4.54, with PyTorch 2.8 and later;
@@ -57,14 +66,7 @@ pub const TRAINER: &[VersionedDefault] = &[
         ("attn_implementation", DefaultValue::Text("eager")),
         "transformers under PyTorch before 2.1.1",
     ),
-    // `modeling_utils.py`, `gradient_checkpointing_enable`.
-    row(
-        "transformers",
-        reentrant::OTHERWISE_SINCE,
-        NEWEST,
-        (reentrant::NAME, DefaultValue::Flag(false)),
-        "transformers 5.0",
-    ),
+    CHECKPOINTS_OF_5,
     // `training_args.py`, `_process_fsdp_args`: `fsdp_config.get("version", 1)` up to 5.9, 2 since 5.10.
     row("transformers", (5, 10), NEWEST, ("fsdp_config.version", DefaultValue::Text("2")), "transformers 5.10"),
 ];
@@ -94,13 +96,7 @@ pub const TRL: &[VersionedDefault] = &[
         (reentrant::NAME, DefaultValue::Flag(true)),
         "transformers under TRL before 0.27",
     ),
-    row(
-        "transformers",
-        reentrant::OTHERWISE_SINCE,
-        NEWEST,
-        (reentrant::NAME, DefaultValue::Flag(false)),
-        "transformers 5.0",
-    ),
+    CHECKPOINTS_OF_5,
     // `trainer/model_config.py`, `ModelConfig.dtype`: None before 0.27, float32 since.
     row("trl", (0, 27), NEWEST, ("dtype", DefaultValue::Text("float32")), "TRL since 0.27"),
 ];

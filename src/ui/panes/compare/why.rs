@@ -135,7 +135,7 @@ fn none(state: &State, comparison: &Comparison) -> String {
     } else if on_cpu && comparison.mfu.as_ref().is_some_and(Residual::passes_the_peak) {
         "faster than the fastest matmul that `memwall bench --cpu` measured: other programs ran then; measure again"
     } else {
-        let words = unexplained(state).unwrap_or_else(|| "nothing tried explains it".to_owned());
+        let words = unexplained(state).map_or_else(|| "nothing tried explains it".to_owned(), |said| said.concat());
         return format!("{words}; e searches again");
     };
     said.to_owned()
