@@ -257,6 +257,9 @@ fn on_bound_key(state: &mut State, key: KeyPress) -> Vec<Effect> {
 }
 
 fn act(state: &mut State, action: Action) -> Vec<Effect> {
+    if cluster_actions::act(state, action) {
+        return Vec::new();
+    }
     match action {
         Action::Quit => return saving::quit(state),
         Action::Repaint => return vec![Effect::Repaint],
@@ -298,10 +301,6 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::ExplainTerm => lesson::open(state),
         Action::Tutorial => tutorial::open(state),
         Action::Help => state.dialogs.overlay = Some(Overlay::Help(0)),
-        Action::Up if cluster_actions::is_shown(state) => cluster_actions::step(state, -1, 0),
-        Action::Down if cluster_actions::is_shown(state) => cluster_actions::step(state, 1, 0),
-        Action::PageUp if cluster_actions::is_shown(state) => cluster_actions::step(state, -PAGE.cast_signed(), 0),
-        Action::PageDown if cluster_actions::is_shown(state) => cluster_actions::step(state, PAGE.cast_signed(), 0),
         Action::Up => select(state, |row, _| row.saturating_sub(1)),
         Action::Down => select(state, |row, last| (row + 1).min(last)),
         Action::PageUp if is_detail(state) => state.monitor.page = state.monitor.page.saturating_sub(1),
@@ -326,20 +325,14 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::DropCalibration => return calibrations::drop_it(state),
         Action::RanOut => exhaustion::show(state),
         Action::Acknowledge => alerts::acknowledge(state),
-        Action::Attach if cluster_actions::is_shown(state) => cluster_actions::show_device(state),
         Action::Attach => return attach(state),
         Action::Infer => return inferred::ask(state),
         Action::History => state.monitor.view = state.monitor.view.history(),
-        Action::Metric if cluster_actions::is_shown(state) => cluster_actions::next_metric(state),
         Action::Metric | Action::OverlayMetric | Action::EveryDevice => turn_history(state, action),
-        Action::Sort if cluster_actions::is_shown(state) => cluster_actions::next_grouping(state),
         Action::Sort => state.monitor.list.sort = state.monitor.list.sort.next(),
-        Action::Find if cluster_actions::is_shown(state) => cluster_actions::choose_job(state),
         Action::Find => state.monitor.list.typing = true,
         Action::EndProcess => end_request::ask(state),
         Action::NextStraggler => cluster_actions::next_straggler(state),
-        Action::ShorterSpan if cluster_actions::is_shown(state) => cluster_actions::step(state, 0, -1),
-        Action::LongerSpan if cluster_actions::is_shown(state) => cluster_actions::step(state, 0, 1),
         Action::ShorterSpan if is_played_now(state) => return vec![Effect::Steer(PlaybackCommand::Seek(-60))],
         Action::LongerSpan if is_played_now(state) => return vec![Effect::Steer(PlaybackCommand::Seek(60))],
         Action::ShorterSpan => state.monitor.span = state.monitor.span.shorter(),

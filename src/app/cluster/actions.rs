@@ -3,6 +3,8 @@
 use super::metric::ClusterMetric;
 use super::selector::running;
 use super::{Cluster, Grouping};
+use crate::app::key::PAGE;
+use crate::app::keymap::Action;
 use crate::app::monitor::{MonitorView, SelectedRow};
 use crate::app::notice::{info, problem};
 use crate::app::pane::Pane;
@@ -16,6 +18,28 @@ const ALL: &str = "all GPUs";
 /// Whether the focused pane shows a cluster.
 pub fn is_shown(state: &State) -> bool {
     state.views.focus == Pane::Monitor && state.monitor.view == MonitorView::Cluster
+}
+
+/// Does what `action` means in the view of a cluster, where it is shown and the action means something of its own there;
+/// whether it did.
+pub fn act(state: &mut State, action: Action) -> bool {
+    if !is_shown(state) {
+        return false;
+    }
+    match action {
+        Action::Up => step(state, -1, 0),
+        Action::Down => step(state, 1, 0),
+        Action::PageUp => step(state, -PAGE.cast_signed(), 0),
+        Action::PageDown => step(state, PAGE.cast_signed(), 0),
+        Action::ShorterSpan => step(state, 0, -1),
+        Action::LongerSpan => step(state, 0, 1),
+        Action::Attach => show_device(state),
+        Action::Metric => next_metric(state),
+        Action::Sort => next_grouping(state),
+        Action::Find => choose_job(state),
+        _ => return false,
+    }
+    true
 }
 
 /// The next metric of the heat map: what processes tell of their ranks where any does.

@@ -17,11 +17,7 @@ pub fn put(demo: &Demo, sample: &mut DeviceSample, index: u32, now: &Tick) {
     } else {
         sample.counters = Counters::absent(&Absence::NotSupported);
     }
-    let tensor = sample.tensor_activity.value().map_or(0.0, |share| share.0);
-    let traffic = |share: f64| match has_counters(demo.card.generation) {
-        true => Reading::measured(BytesPerSec(share * tensor), at),
-        false => Reading::Absent(Absence::NotSupported),
-    };
+    sample.links = links(demo, sample, index, now);
     sample.board = Board {
         serial: Reading::Absent(Absence::NotSupported),
         pci: Reading::measured(format!("00000000:{:02X}:00.0", 0x1b + index * 0x10), at),
@@ -38,8 +34,33 @@ pub fn put(demo: &Demo, sample: &mut DeviceSample, index: u32, now: &Tick) {
         memory_temperature: sample.temperature.map(|degrees| Celsius(degrees.0 + 8.0)),
         memory_clock_max: Reading::Absent(Absence::NotSupported),
     };
+    sample.health = Health {
+        ecc: Reading::measured(true, at),
+        corrected: Reading::measured(0, at),
+        uncorrected: Reading::measured(0, at),
+        sram_uncorrected: Reading::measured(0, at),
+        sram_exceeded: Reading::measured(false, at),
+        retired_pages: Reading::Absent(Absence::NotSupported),
+        remapped_rows: Reading::measured(0, at),
+        repair_pending: Reading::measured(false, at),
+        repair_failed: Reading::measured(false, at),
+        nvlink_replays: Reading::measured(0, at),
+        nvlink_recoveries: Reading::measured(0, at),
+        nvlink_crc_errors: Reading::measured(0, at),
+        xids: Reading::measured(Xids::default(), at),
+    };
+}
+
+/// What its links carry: the more, the busier its tensor cores are.
+fn links(demo: &Demo, sample: &DeviceSample, index: u32, now: &Tick) -> Links {
+    let at = now.at;
+    let tensor = sample.tensor_activity.value().map_or(0.0, |share| share.0);
+    let traffic = |share: f64| match has_counters(demo.card.generation) {
+        true => Reading::measured(BytesPerSec(share * tensor), at),
+        false => Reading::Absent(Absence::NotSupported),
+    };
     let peers = demo.gpus.iter().map(|gpu| gpu.index).filter(|other| *other != index);
-    sample.links = Links {
+    Links {
         pcie_generation: Reading::measured(5, at),
         pcie_generation_max: Reading::measured(5, at),
         pcie_width: Reading::measured(16, at),
@@ -57,22 +78,7 @@ pub fn put(demo: &Demo, sample: &mut DeviceSample, index: u32, now: &Tick) {
         nvlink_sent: traffic(90e9),
         nvlink_errors: Reading::measured(0, at),
         peers: Reading::measured(peers.map(|index| Peer { index, between: "PCIe switches".to_owned() }).collect(), at),
-    };
-    sample.health = Health {
-        ecc: Reading::measured(true, at),
-        corrected: Reading::measured(0, at),
-        uncorrected: Reading::measured(0, at),
-        sram_uncorrected: Reading::measured(0, at),
-        sram_exceeded: Reading::measured(false, at),
-        retired_pages: Reading::Absent(Absence::NotSupported),
-        remapped_rows: Reading::measured(0, at),
-        repair_pending: Reading::measured(false, at),
-        repair_failed: Reading::measured(false, at),
-        nvlink_replays: Reading::measured(0, at),
-        nvlink_recoveries: Reading::measured(0, at),
-        nvlink_crc_errors: Reading::measured(0, at),
-        xids: Reading::measured(Xids::default(), at),
-    };
+    }
 }
 
 /// Tensor work is 16 bit; the pipes do what lies between matrix multiplications.

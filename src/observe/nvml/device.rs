@@ -82,16 +82,12 @@ impl NvmlDevice {
         put_utilization(&mut sample, device, &mut reader);
         put_power(&mut sample, device, &mut reader);
         let parts = remembered.parts.sample(self.index, device, &mut reader, now);
-        // What runs on a part is listed there; on both, it would count twice.
         let split = parts.is_some();
-        sample.processes = if split {
-            Reading::measured(Vec::new(), now)
-        } else {
-            remembered.processes.list(device, &mut reader, now)
+        sample.processes = match split {
+            // What runs on a part is listed there; on both, it would count twice.
+            true => Reading::measured(Vec::new(), now),
+            false => remembered.processes.list(device, &mut reader, now, wanted.processes),
         };
-        if wanted.processes && !split {
-            remembered.processes.put_busy(device, &mut reader, now, &mut sample.processes);
-        }
         remembered.size.estimate(&mut sample, now);
         remembered.size.put_peak(&mut sample, now);
         if wanted.health {

@@ -84,7 +84,7 @@ impl Part {
             ..DeviceSample::absent(index, &Absence::NotSupported)
         };
         memory::put(&mut sample, device, reader);
-        sample.processes = self.processes.list(device, reader, now);
+        sample.processes = self.processes.list(device, reader, now, false);
         sample
     }
 }

@@ -26,14 +26,19 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Compute and graphics processes, each once.
+    /// Compute and graphics processes, each once; where asked for, with each one's share of the time.
     pub fn list(
         &mut self,
         device: &Device<'static>,
         reader: &mut MetricReader,
         now: Moment,
+        with_shares: bool,
     ) -> Reading<Vec<DeviceProcess>> {
-        reader.read(|| self.ask(device)).map(|(computing, drawing)| merged(computing, drawing, now))
+        let mut list = reader.read(|| self.ask(device)).map(|(computing, drawing)| merged(computing, drawing, now));
+        if with_shares {
+            self.put_busy(device, reader, now, &mut list);
+        }
+        list
     }
 
     fn ask(&mut self, device: &Device<'static>) -> Result<(Vec<ProcessInfo>, Vec<ProcessInfo>), NvmlError> {
@@ -51,7 +56,7 @@ impl Processes {
     }
 
     /// Fills in each process's share of the time.
-    pub fn put_busy(
+    fn put_busy(
         &mut self,
         device: &Device<'static>,
         reader: &mut MetricReader,

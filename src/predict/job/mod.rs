@@ -251,9 +251,7 @@ impl LayoutIndependent {
         kernels::note(&hardware.gpu, &architecture, (&training, &storage), &mut notes);
         kernels::note_recipe(&hardware.gpu, speed.fp8_recipe, (&training, &storage), &mut notes);
         kernels::note_experts(&speed.curves, &architecture, (&modules, &degrees), &mut notes);
-        if let Some(decoder) = architecture.block() {
-            note_latents(&training, decoder, &mut notes);
-        }
+        note_latents(&training, &architecture, &mut notes);
         note_mfu(&training, &architecture, (&params, &batch), &mut notes);
         optimizer::note_on_host(&training, &mut notes);
         let total_tokens = total_tokens(plan, &training, &architecture, &params, &mut notes);
@@ -353,9 +351,10 @@ fn note_mfu(training: &Training, architecture: &Architecture, (params, batch): (
 
 /// What latent attention caches is a choice of whoever serves it: transformers keeps what each head attends to
 /// (models/deepseek_v2, `past_key_values.update`), Megatron too unless `--cache-mla-latents` is given.
-fn note_latents(training: &Training, decoder: &model::Decoder, notes: &mut Notes) {
+fn note_latents(training: &Training, architecture: &Architecture, notes: &mut Notes) {
     let cached = training.mode == Mode::Inference && training.use_cache && !training.cache_latents;
-    if let Some(mla) = decoder.mla.as_ref().filter(|_| cached) {
+    let Some(decoder) = architecture.block().filter(|_| cached) else { return };
+    if let Some(mla) = &decoder.mla {
         let latent = mla.kv_lora_rank.saturating_add(mla.qk_rope_head_dim);
         let heads = decoder.heads.saturating_mul(decoder.head_dim.saturating_add(mla.v_head_dim));
         notes.assume(

@@ -142,12 +142,7 @@ pub(super) fn resolve(
         true => CpuOffload::Activations,
         false => CpuOffload::None,
     };
-    if recomputes_blocks(part) && part.use_reentrant.is_none() && profile.modules.python_names.is {
-        notes.assume(
-            keys::training::use_reentrant,
-            "false (transformers before 5 takes true: blocks' last matrices run again)",
-        );
-    }
+    note_reentrant(part, profile, notes);
     let adam = !matches!(optimizer, Optimizer::Sgd | Optimizer::SgdMomentum);
     Training {
         mode,
@@ -186,6 +181,16 @@ pub(super) fn resolve(
         gradient_accumulation_fusion: part
             .gradient_accumulation_fusion
             .unwrap_or(defaults.gradient_accumulation_fusion.is),
+    }
+}
+
+/// How blocks are recomputed decides what runs again, and transformers' own default changed.
+fn note_reentrant(part: &TrainingPart, profile: &Profile, notes: &mut Notes) {
+    if recomputes_blocks(part) && part.use_reentrant.is_none() && profile.modules.python_names.is {
+        notes.assume(
+            keys::training::use_reentrant,
+            "false (transformers before 5 takes true: blocks' last matrices run again)",
+        );
     }
 }
 

@@ -261,16 +261,31 @@ impl StageTapes<'_> {
         sum.tensors = sum.tensors.saturating_add(times);
         sum.largest = sum.largest.max(weight.numel);
         sum.largest_own = sum.largest_own.max(if weight.tied { 0 } else { weight.numel });
-        let gradient = if weight.part == Part::Adapter { element } else { storage.gradient };
+        let (gradient, state) = match weight.part {
+            Part::Adapter => (element, element),
+            _ => (storage.gradient, storage.state),
+        };
         let split = matches!(sharding, Sharding::Zero2 | Sharding::Zero3);
         sum.gradients += bytes(share(split), gradient);
         let part = share(sharding != Sharding::None);
-        let step = &mut stepped.shares[usize::from(weight.part == Part::Expert)];
-        *step = step.saturating_add(part.saturating_mul(times));
         if let Some(master) = storage.master {
             sum.masters += bytes(part, master);
         }
-        let state = if weight.part == Part::Adapter { element } else { storage.state };
+        self.add_states(weight, (part, state, times), sum, stepped);
+    }
+
+    /// The optimizer's states of a weight that is there `times`, of which this rank steps `part` parameters; and what its
+    /// turn takes.
+    fn add_states(
+        &self,
+        weight: &Weight,
+        (part, state, times): (u64, Element, u64),
+        sum: &mut Resident,
+        stepped: &mut StepTemporaries,
+    ) {
+        let job = self.job;
+        let step = &mut stepped.shares[usize::from(weight.part == Part::Expert)];
+        *step = step.saturating_add(part.saturating_mul(times));
         let row = rule(job.training.optimizer, &job.profile.optimizer);
         let mut states = Bytes(state_bytes(&row, weight, part, state));
         let bytes = part.saturating_mul(state.bytes());
