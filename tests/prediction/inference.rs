@@ -342,3 +342,19 @@ fn every_expert_of_gpt_oss_takes_every_token() {
     let held = 8.0 * 8192.0 * 32.0 * 2880.0 * 2.0;
     assert!((held..held * 1.03).contains(&found), "{found} for {held}");
 }
+
+/// A rank of transformers' tensor parallelism holds whole experts of gpt-oss (`base_model_tp_plan`: `grouped_gemm`): of 4 ranks a
+/// quarter each. An expert has 2880 x 5760 + 5760 + 2880 x 2880 + 2880 = 24 891 840 parameters, 32 in each of 24 layers
+/// 19 116 933 120 of the model's 20 914 757 184: what is left is replicated by expert parallelism.
+#[test]
+fn experts_of_gpt_oss_are_divided() {
+    let (all, experts) = (20_914_757_184_u64, 19_116_933_120_u64);
+    for (degree, held) in [("expert_parallel", all - experts + experts / 4), ("tensor_parallel", all / 4)] {
+        let mut plan = plan(json!({"preset": "gpt-oss-20b"}), &tokens(4, 512));
+        plan["cluster"] = json!({"num_gpus": 4});
+        plan["distribution"] = json!({degree: 4});
+        let found = of(predicted(&plan).largest(), Component::Parameters) as f64 / (2 * held) as f64;
+        // Norms are on every rank, and each tensor is rounded up to 512 bytes.
+        assert!((1.0..1.001).contains(&found), "{degree}: {found}");
+    }
+}

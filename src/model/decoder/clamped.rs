@@ -25,6 +25,12 @@ impl DecoderContext<'_> {
         self.is_clamped_loop() && self.run.head_only && self.run.fused != FusedKernels::Cpu
     }
 
+    /// Experts of a rank: tensor parallelism, too, gives it whole ones (models/gpt_oss/configuration_gpt_oss.py,
+    /// `base_model_tp_plan`: `grouped_gemm`).
+    fn clamped_experts(&self, moe: &Moe) -> u64 {
+        moe.experts.div_ceil(self.expert_ranks())
+    }
+
     /// The best logits, then a softmax over those alone (`GptOssTopKRouter`).
     pub(super) fn route_best(&self, b: &mut Builder<'_>, logits: TensorId, moe: &Moe) -> TensorId {
         let rows = self.run.stream_tokens();
@@ -59,9 +65,10 @@ impl DecoderContext<'_> {
     /// not asked for (`GptOssExperts.forward`).
     pub(super) fn clamped_all(&self, b: &mut Builder<'_>, x: TensorId, weights: TensorId, moe: &Moe) -> TensorId {
         let (rows, hidden, element) = (self.run.stream_tokens(), self.d.hidden, b.element(x));
-        let all = rows.saturating_mul(moe.experts);
+        let local = self.clamped_experts(moe);
+        let all = rows.saturating_mul(local);
         let repeated = b.copy_of("moe.dispatch", x, all.saturating_mul(hidden));
-        let every = Moe { per_token: moe.experts, ..moe.clone() };
+        let every = Moe { per_token: local, ..moe.clone() };
         let out = self.clamped_mlp(b, repeated, all, &every);
         b.holds("moe.return", &[repeated]);
         let weighted = b.mul("moe.combine", out, weights);
@@ -71,13 +78,14 @@ impl DecoderContext<'_> {
     /// One matrix of each expert, and its bias in the type that it is stored in.
     fn biased(&self, b: &mut Builder<'_>, x: TensorId, moe: &Moe, shape: (u64, u64, u64)) -> TensorId {
         let plain = Moe { expert_bias: false, ..moe.clone() };
-        let out = self.expert_matrix(b, x, &plain, moe.experts, shape, "moe.experts");
+        let local = self.clamped_experts(moe);
+        let out = self.expert_matrix(b, x, &plain, local, shape, "moe.experts");
         // Each expert's gradient is put into one of all experts' size, and that added to those before.
-        let whole = product(&[moe.experts, shape.1, shape.2, self.run.types.weight.bytes()]);
+        let whole = product(&[local, shape.1, shape.2, self.run.types.weight.bytes()]);
         if b.tape.weights.last().is_some_and(|weight| weight.trained) {
-            scratch_backward(b, whole.saturating_add(whole / moe.experts.max(1)));
+            scratch_backward(b, whole.saturating_add(whole / local.max(1)));
         }
-        let bias = b.weights(Part::Expert, shape.2, 1, moe.experts, moe.per_token);
+        let bias = b.weights(Part::Expert, shape.2, 1, local, moe.per_token.min(local));
         b.add("moe.experts", out, bias)
     }
 

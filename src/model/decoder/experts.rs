@@ -115,7 +115,7 @@ impl DecoderContext<'_> {
         // whose gradients go expert by expert, all of them are taken together as well.
         let together = self.is_clamped_loop() || self.run.head_only;
         let experts = if together { 1 } else { moe.experts.div_ceil(self.run.cut.expert).max(1) };
-        each_expert(b, (experts, routed), |b, expert, rows| {
+        each_expert(b, (experts, routed.div_ceil(self.ranks_of_one_stream())), |b, expert, rows| {
             let chosen = self.chosen(b, x, one_hot, rows);
             let out = if self.is_clamped_loop() {
                 self.clamped_mlp(b, chosen, rows, moe)
@@ -129,6 +129,20 @@ impl DecoderContext<'_> {
             sum = b.add_rows("moe.combine", sum, weighted);
         });
         b.cast("moe.combine", sum, element)
+    }
+
+    /// Ranks over which whole experts are divided.
+    pub(super) fn expert_ranks(&self) -> u64 {
+        let cut = self.run.cut;
+        if self.is_clamped_loop() { cut.expert.saturating_mul(cut.expert_tensor) } else { cut.expert }
+    }
+
+    /// Ranks that have the same tokens and other experts: each takes what goes to its own (transformers 4.57.6,
+    /// integrations/tensor_parallel.py, `RouterParallel`).
+    fn ranks_of_one_stream(&self) -> u64 {
+        let cut = self.run.cut;
+        let width = if self.is_clamped_loop() { 1 } else { cut.expert_tensor };
+        if cut.sequence { 1 } else { cut.tensor.div_ceil(width).min(self.expert_ranks()) }
     }
 
     /// The tokens of one expert; the indices that its gather and its scatter keep are those tokens and their ranks.
