@@ -52,9 +52,12 @@ pub(super) fn cuts_sequence(job: &Job, context: u64) -> bool {
     context == 1 || (tokens && job.batch.sequence.is_multiple_of(2 * context))
 }
 
-/// megatron-core 0.16, core/transformer/moe/moe_layer.py, `MoELayer.forward`: it trains experts under tensor parallelism with
-/// sequence parallelism alone.
+/// Whether tensor parallelism comes with sequence parallelism alone: by the framework's own plan; and where Megatron trains
+/// experts (megatron-core 0.16, core/transformer/moe/moe_layer.py, `MoELayer.forward`).
 pub(super) fn needs_sequence_parallel(job: &Job) -> bool {
+    if job.profile.defaults.sequence_parallel.is {
+        return true;
+    }
     let routes = job.decoder().is_some_and(|decoder| decoder.moe.is_some());
     routes && job.profile.modules.experts.is == Experts::Weighted && job.training.mode == Mode::Train
 }

@@ -5,7 +5,9 @@ use super::{
     LossRules, Module, Modules, OffloadRules, OptimizerRules, Overlap, PipelineRules, PointwiseAct, Profile,
     ReduceType, RmsNorm, Rope, SharedSequence, Softmax, SplitHeads, Support, WholeBuckets, rule,
 };
-use crate::plan::keywords::{Attention, Engine, Framework, Loss, Optimizer, Precision, RecomputeWord, Sharding};
+use crate::plan::keywords::{
+    Attention, Engine, Fp8Recipe, Framework, Loss, Optimizer, Precision, RecomputeWord, Sharding,
+};
 
 const CORE: &str = "megatron-core 0.16, core/transformer and core/extensions/transformer_engine.py";
 const ARGUMENTS: &str = "megatron-core 0.16, megatron/training/arguments.py";
@@ -120,6 +122,7 @@ pub(super) const PROFILE: Profile = Profile {
         sends_one_by_one: rule(false, "megatron-core, pipeline_parallel/p2p_communication.py, _batched_p2p_ops"),
         interleaved: rule(InterleavedRounds::StageGroups, SCHEDULES),
         even: rule(true, "megatron-core 0.16, transformer/transformer_block.py, get_num_layers_to_build"),
+        cuts_batch: rule(false, "megatron-core 0.16, megatron/training/arguments.py, --micro-batch-size"),
     },
     optimizer: OptimizerRules {
         always_fused: rule(true, "Transformer Engine, pytorch/optimizers/fused_adam.py, FusedAdam"),
@@ -209,6 +212,8 @@ pub(super) const PROFILE: Profile = Profile {
         optimizer: rule(Optimizer::AdamwFused, "Transformer Engine, pytorch/optimizers/fused_adam.py, FusedAdam"),
         attention: rule(Attention::Flash, "megatron-core 0.16, megatron/training/arguments.py, --attention-backend"),
         loss: rule(Loss::VocabParallel, "megatron-core 0.16, core/tensor_parallel/cross_entropy.py"),
+        fp8_recipe: rule(Fp8Recipe::Delayed, "megatron-core 0.16, megatron/training/arguments.py, --fp8-recipe"),
+        sequence_parallel: rule(false, "megatron-core 0.16, megatron/training/arguments.py, --sequence-parallel"),
         fp8_masters: rule(true, "megatron-core 0.16, megatron/training/arguments.py, --fp8-format"),
         launch_blocking: super::transformers::PROFILE.defaults.launch_blocking,
         grouped_experts: rule(true, "megatron-core 0.16, core/transformer/moe/experts.py, TEGroupedMLP"),

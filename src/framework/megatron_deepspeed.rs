@@ -77,6 +77,7 @@ pub(super) const PROFILE: Profile = Profile {
         ),
         interleaved: rule(InterleavedRounds::StageGroups, "DeepSpeed, runtime/pipe/schedule.py, TrainSchedule"),
         even: rule(false, "DeepSpeed, runtime/pipe/module.py, _partition_layers (partition_balanced)"),
+        cuts_batch: rule(false, "Megatron-DeepSpeed, megatron/arguments.py, --micro-batch-size"),
     },
     optimizer: OptimizerRules {
         counts_on_host: rule(true, "NVIDIA/apex, apex/optimizers/fused_adam.py, FusedAdam.step (group['step'])"),

@@ -1,7 +1,7 @@
 //! The parts of a profile beside modules and engines.
 
 use super::Rule;
-use crate::plan::keywords::{Attention, CpuOffload, Framework, Loss, Optimizer, Precision, RecomputeWord};
+use crate::plan::keywords::{Attention, CpuOffload, Fp8Recipe, Framework, Loss, Optimizer, Precision, RecomputeWord};
 
 /// Pipeline stages.
 #[derive(Debug, PartialEq)]
@@ -21,6 +21,8 @@ pub struct PipelineRules {
     pub interleaved: Rule<InterleavedRounds>,
     /// Layers that do not come out even over the stages are refused where no layout deals them out.
     pub even: Rule<bool>,
+    /// A rank's batch is cut into as many micro batches as there are stages, where nothing says otherwise.
+    pub cuts_batch: Rule<bool>,
 }
 
 /// How micro batches go round through the chunks of the interleaved schedule.
@@ -163,6 +165,10 @@ pub struct Defaults {
     pub attention: Rule<Attention>,
     /// `training.loss`
     pub loss: Rule<Loss>,
+    /// `training.fp8_recipe`
+    pub fp8_recipe: Rule<Fp8Recipe>,
+    /// `distribution.sequence_parallel`, under tensor parallelism.
+    pub sequence_parallel: Rule<bool>,
     /// FP8 training keeps 16-bit weights with fp32 masters, not fp32 weights.
     pub fp8_masters: Rule<bool>,
     /// `training.moe_grouped_gemm`

@@ -5,7 +5,7 @@ use super::{
     OptimizerRules, PipelineRules, PointwiseAct, Profile, ReduceType, RmsNorm, Rope, Softmax, SplitHeads, Support,
     rule, transformers,
 };
-use crate::plan::keywords::{Engine, Framework, Loss, Optimizer, RecomputeWord};
+use crate::plan::keywords::{Engine, Fp8Recipe, Framework, Loss, Optimizer, RecomputeWord};
 
 const MODEL: &str = "torchtitan, models/llama3/model/model.py";
 const PARALLELIZE: &str = "torchtitan, models/llama3/infra/parallelize.py";
@@ -67,6 +67,7 @@ pub(super) const PROFILE: Profile = Profile {
         loads_by_stage: rule(false, "torchtitan, train.py, forward_backward_step"),
         sends_parts: rule(false, STAGE),
         sends_one_by_one: rule(false, "PyTorch, torch/distributed/pipelining/schedules.py, _batch_p2p"),
+        cuts_batch: rule(true, "torchtitan 0.1, parallelisms/pipelining_utils.py, pipeline_parallel_microbatches"),
         ..transformers::PIPELINE
     },
     optimizer: OptimizerRules {
@@ -98,6 +99,11 @@ pub(super) const PROFILE: Profile = Profile {
     defaults: Defaults {
         optimizer: rule(Optimizer::AdamwFused, "torchtitan, components/optimizer.py, build_optimizers"),
         loss: rule(Loss::Plain, LOSS),
+        fp8_recipe: rule(
+            Fp8Recipe::Tensorwise,
+            "torchtitan, config/job_config.py, Float8Linear.recipe_name (None: tensorwise, scaled as it goes)",
+        ),
+        sequence_parallel: rule(true, "torchtitan, models/llama3/infra/parallelize.py, apply_tp (SequenceParallel)"),
         ..transformers::PROFILE.defaults
     },
     ..transformers::PROFILE

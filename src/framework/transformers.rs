@@ -5,7 +5,9 @@ use super::{
     LossRules, Modules, OffloadRules, OptimizerRules, Overlap, PipelineRules, PointwiseAct, ProcessRules, Profile,
     ReduceType, RmsNorm, Rope, Rule, SharedSequence, Softmax, SplitHeads, Support, WholeBuckets, rule,
 };
-use crate::plan::keywords::{Attention, Engine, Framework, Loss, Optimizer, Precision, RecomputeWord, Sharding};
+use crate::plan::keywords::{
+    Attention, Engine, Fp8Recipe, Framework, Loss, Optimizer, Precision, RecomputeWord, Sharding,
+};
 
 const MODELING: &str = "transformers 4.57.6, models/llama/modeling_llama.py";
 const EARLY_STOP: &str = "PyTorch 2.9, torch/utils/checkpoint.py, set_checkpoint_early_stop";
@@ -87,6 +89,7 @@ pub(super) const PIPELINE: PipelineRules = PipelineRules {
         "PyTorch 2.9, torch/distributed/pipelining/schedules.py, ScheduleInterleaved1F1B",
     ),
     even: rule(false, "torchtitan, distributed/pipeline_parallel.py, generate_llm_fqn_per_model_part"),
+    cuts_batch: rule(false, TRAINER),
 };
 
 pub(super) const OPTIMIZER: OptimizerRules = OptimizerRules {
@@ -194,6 +197,11 @@ pub(super) const PROFILE: Profile = Profile {
             "transformers 4.57.6, modeling_utils.py, _check_and_adjust_attn_implementation",
         ),
         loss: rule(Loss::Hf, "transformers 4.57.6, loss/loss_utils.py, ForCausalLMLoss"),
+        fp8_recipe: rule(
+            Fp8Recipe::Delayed,
+            "accelerate 1.12, utils/transformer_engine.py, apply_fp8_autowrap (te_recipe.DelayedScaling)",
+        ),
+        sequence_parallel: rule(false, "transformers 4.57.6, models/llama/configuration_llama.py, base_model_tp_plan"),
         fp8_masters: rule(false, "torchao, float8/float8_linear.py (weights stay in high precision)"),
         launch_blocking: rule(false, "PyTorch 2.9, c10/cuda/CUDAMiscFunctions.cpp, get_cuda_check_suffix"),
         grouped_experts: rule(false, "transformers 4.57.6, models/mixtral/modeling_mixtral.py, MixtralSparseMoeBlock"),

@@ -267,7 +267,8 @@ impl Knobs {
         set(self.expert != given.expert_parallel.unwrap_or(1), "distribution.expert_parallel", self.expert.to_string());
         let within = given.expert_tensor_parallel.unwrap_or(self.tensor);
         set(self.expert_tensor != within, "distribution.expert_tensor_parallel", self.expert_tensor.to_string());
-        let split = self.tensor > 1 && self.sequence != given.sequence_parallel.unwrap_or(false);
+        let split = self.tensor > 1
+            && self.sequence != given.sequence_parallel.unwrap_or(job.profile.defaults.sequence_parallel.is);
         set(split, "distribution.sequence_parallel", self.sequence.to_string());
         let several = self.chunks > 1;
         let schedule =

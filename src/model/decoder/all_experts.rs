@@ -14,6 +14,8 @@ impl DecoderContext<'_> {
         let (rows, hidden) = (self.run.stream_tokens(), self.d.hidden);
         let scores = self.route_all(b, x, rows, moe);
         let all = rows.saturating_mul(moe.experts);
+        let element = b.element(x);
+        self.exchange_routed(b, rows.saturating_mul(moe.per_token), element);
         let repeated = b.copy_of("moe.dispatch", x, all.saturating_mul(hidden));
         let weighted = b.mul("moe.dispatch", repeated, scores);
         let every = Moe { per_token: moe.experts, ..moe.clone() };

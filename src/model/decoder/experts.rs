@@ -114,6 +114,7 @@ impl DecoderContext<'_> {
         // gpt-oss's experts are slices of one parameter: they run as one. Where nothing is saved for a backward pass
         // whose gradients go expert by expert, all of them are taken together as well.
         let together = self.is_clamped_loop() || self.run.head_only;
+        self.exchange_routed(b, routed, element);
         let experts = if together { 1 } else { moe.experts.div_ceil(self.run.cut.expert).max(1) };
         each_expert(b, (experts, routed.div_ceil(self.ranks_of_one_stream())), |b, expert, rows| {
             let chosen = self.chosen(b, x, one_hot, rows);
@@ -129,6 +130,20 @@ impl DecoderContext<'_> {
             sum = b.add_rows("moe.combine", sum, weighted);
         });
         b.cast("moe.combine", sum, element)
+    }
+
+    /// Ranks that have other tokens send what is routed to where its experts are, and get it back.
+    pub(super) fn exchange_routed(&self, b: &mut Builder<'_>, routed: u64, element: Element) {
+        let alike = self.ranks_of_one_stream();
+        if self.expert_ranks() > alike {
+            self.send_tokens(b, (CollectiveKind::AllToAll, routed.div_ceil(alike)), element);
+        }
+    }
+
+    /// So many rows go to the ranks of their experts, and come back.
+    fn send_tokens(&self, b: &mut Builder<'_>, (kind, rows): (CollectiveKind, u64), element: Element) {
+        let bytes = product(&[rows, self.d.hidden, element.bytes()]);
+        b.collective(Collective { kind, group: RankGroup::Expert, bytes, forward: 2, backward: 2 });
     }
 
     /// Ranks over which whole experts are divided.
@@ -173,8 +188,8 @@ impl DecoderContext<'_> {
             } else {
                 (CollectiveKind::AllToAll, routed)
             };
-            let bytes = product(&[rows, d.hidden, b.element(x).bytes()]);
-            b.collective(Collective { kind, group: RankGroup::Expert, bytes, forward: 2, backward: 2 });
+            let element = b.element(x);
+            self.send_tokens(b, (kind, rows), element);
         }
         // Balanced: a rank receives as many tokens as it sends, times its expert-tensor group's gather.
         let local = routed.saturating_mul(cut.expert_tensor);

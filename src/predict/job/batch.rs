@@ -1,6 +1,6 @@
 //! Samples and tokens of a step.
 
-use super::{Degrees, Notes, sight, traced};
+use super::{Degrees, Notes, Profile, sight, traced};
 use crate::model::{Architecture, Input, SeenImages};
 use crate::plan::Plan;
 use crate::plan::keys;
@@ -36,11 +36,17 @@ impl Batch {
 }
 
 /// `batch_size` = `micro_batch_size` x `gradient_accumulation_steps` x `data_parallel`.
-pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architecture, notes: &mut Notes) -> Option<Batch> {
+pub(super) fn resolve(
+    plan: &Plan,
+    (profile, degrees): (&Profile, &Degrees),
+    architecture: &Architecture,
+    notes: &mut Notes,
+) -> Option<Batch> {
     let (sequence, target, image) = sample(plan, architecture, notes);
     let ranks = degrees.data;
     let (batch, micro) = (plan.model.batch_size, plan.training.micro_batch_size);
     let accumulation = plan.training.gradient_accumulation_steps;
+    let usual = if profile.pipeline.cuts_batch.is { degrees.pipeline } else { 1 };
     let equation = |global: u64, micro: u64, accumulation: u64| {
         format!(
             "model.batch_size {global} must be training.micro_batch_size {micro} x \
@@ -65,14 +71,14 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
             (global, micro, accumulation)
         }
         (Some(global), None, given) => {
-            let accumulation = given.unwrap_or(1);
+            let accumulation = given.unwrap_or(usual);
             let each = accumulation.saturating_mul(ranks);
             if each == 0 || global % each != 0 {
-                notes.fault(keys::model::batch_size, uneven(global, ranks, given));
+                notes.fault(keys::model::batch_size, uneven(global, ranks, given.or((usual > 1).then_some(usual))));
                 return None;
             }
             if given.is_none() && plan.training.mode != Some(Mode::Inference) {
-                notes.assume(keys::training::gradient_accumulation_steps, 1);
+                notes.assume(keys::training::gradient_accumulation_steps, usual);
             }
             notes.assume(keys::training::micro_batch_size, global / each);
             (global, global / each, accumulation)
@@ -80,7 +86,7 @@ pub(super) fn resolve(plan: &Plan, degrees: &Degrees, architecture: &Architectur
         (None, micro, accumulation) => {
             let micro =
                 notes.or(keys::training::micro_batch_size, micro, traced::only_batch(architecture).unwrap_or(1));
-            let accumulation = notes.or(keys::training::gradient_accumulation_steps, accumulation, 1);
+            let accumulation = notes.or(keys::training::gradient_accumulation_steps, accumulation, usual);
             let global = micro.saturating_mul(accumulation).saturating_mul(ranks);
             notes.assume(keys::model::batch_size, global);
             (global, micro, accumulation)

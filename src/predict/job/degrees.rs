@@ -90,7 +90,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Opti
         expert,
         gathers_tokens: part.moe_dispatcher == Some(MoeDispatcher::Allgather),
         expert_tensor,
-        sequence_parallel: part.sequence_parallel.unwrap_or(false) && tensor > 1,
+        sequence_parallel: tensor > 1 && splits_sequence(plan, profile, notes),
         sharding,
         engine,
         engine_is_given: part.engine.is_some(),
@@ -276,6 +276,15 @@ fn list<T: std::fmt::Display>(words: &[T]) -> String {
             format!("{} or {last}", before.join(", "))
         }
     }
+}
+
+/// Whether norms and residuals are split along the sequence: as the plan says, or as the framework does.
+fn splits_sequence(plan: &Plan, profile: &Profile, notes: &mut Notes) -> bool {
+    let default = profile.defaults.sequence_parallel.is;
+    if default && plan.distribution.sequence_parallel.is_none() {
+        notes.assume(keys::distribution::sequence_parallel, true);
+    }
+    plan.distribution.sequence_parallel.unwrap_or(default)
 }
 
 /// Expert parallel lives inside a stage: expert x expert-tensor divides data x context x tensor.

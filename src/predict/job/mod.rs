@@ -234,7 +234,7 @@ impl LayoutIndependent {
         adapters::check_loss(training.lora.as_ref(), training.loss, &mut notes);
         let storage = storage::resolve(plan, profile, (&degrees, &hardware), &mut notes);
         sight::check_types(&architecture, &storage, &mut notes);
-        let batch = batch::resolve(plan, &degrees, &architecture, &mut notes);
+        let batch = batch::resolve(plan, (profile, &degrees), &architecture, &mut notes);
         if let Some(batch) = &batch {
             traced::check_types(&architecture, (&storage, &degrees), batch, &mut notes);
         }

@@ -202,6 +202,11 @@ pub(super) fn resolve(
     note_source(curves, hardware, notes);
     note_estimated(curves, stack, hardware, notes);
     let (training, part) = (&plan.training, &plan.distribution);
+    let usual = profile.defaults.fp8_recipe.is;
+    let fp8_recipe = match training.precision {
+        Some(Precision::Fp8Mixed) => notes.or(keys::training::fp8_recipe, training.fp8_recipe, usual),
+        _ => training.fp8_recipe.unwrap_or(usual),
+    };
     // DeepSpeed hides no gradients below its third stage unless told (runtime/zero/config.py, `overlap_comm_valid`), and
     // gathers what was stepped at the end of the step (stage_1_and_2.py, `step`).
     let waits = degrees.engine == Engine::Deepspeed && degrees.sharding != Sharding::Zero3;
@@ -216,7 +221,7 @@ pub(super) fn resolve(
         stack: Arc::clone(stack),
         node: Arc::clone(node),
         network: Arc::clone(network),
-        fp8_recipe: training.fp8_recipe.unwrap_or(Fp8Recipe::Delayed),
+        fp8_recipe,
         cuda_graph: training.cuda_graph.unwrap_or(CudaGraph::None),
         overlap_gradients: part.overlap_grad_reduce.unwrap_or(by_itself || recipe.exchange),
         overlap_weights: part.overlap_param_gather.unwrap_or(by_itself || recipe.exchange),
