@@ -143,6 +143,7 @@ struct LinkEntry {
     scope: ScopeEntry,
     #[serde(default)]
     board: bool,
+    joins: Option<u64>,
     gb_s_each_way: CitedValue<f64>,
     latency_us: Option<CitedValue<f64>>,
 }
@@ -348,6 +349,7 @@ impl LinkEntry {
                 ScopeEntry::Network => Scope::Network,
             },
             on_board: self.board,
+            joins: self.joins,
             each_way: BytesPerSec::from_giga(self.gb_s_each_way.value),
             latency: self.latency_us.map(|figure| Seconds(figure.value * 1e-6)),
         }

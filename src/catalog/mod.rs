@@ -249,6 +249,8 @@ pub struct Link {
     pub scope: Scope,
     /// Lanes of the board, which every GPU may use up to its own generation.
     pub on_board: bool,
+    /// The most GPUs that it joins: a bridge's cards. None: all of a node.
+    pub joins: Option<u64>,
     /// Bandwidth of one GPU, each way.
     pub each_way: BytesPerSec,
     /// Time before the first byte.
@@ -311,6 +313,13 @@ impl Catalog {
             own.filter_map(|name| self.link(name)).any(|own| own.name == link.name)
         };
         names(gpu) || if link.on_board { link.each_way <= gpu.host_link } else { !self.gpus.iter().any(names) }
+    }
+
+    /// The board's lanes of its own generation.
+    #[must_use]
+    pub fn board_link(&self, gpu: &Gpu) -> Option<&Link> {
+        let lanes = self.links.iter().filter(|link| link.on_board && link.each_way <= gpu.host_link);
+        lanes.max_by(|one, other| one.each_way.0.total_cmp(&other.each_way.0))
     }
 
     /// What kernels reach on `gpu`: its own curves, else those of its compute capability, else of its generation, else

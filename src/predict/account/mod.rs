@@ -5,7 +5,7 @@ pub(in crate::predict) mod state_formulas;
 
 use crate::model::Group;
 use crate::plan::keywords::{Mode, Sharding};
-use crate::predict::job::optimizer::rule;
+use crate::predict::job::optimizer::rule_of;
 use crate::predict::job::{Batch, Job};
 use crate::predict::memory::StageRun;
 use crate::predict::memory::companions::{ENGINE_SOURCE, engine_formula, standing_engine, woken_engine};
@@ -193,7 +193,7 @@ fn states(job: &Job, run: &StageRun, terms: &mut Terms) {
         cache_source(job),
         Layer::Allocated,
     );
-    let row = rule(job.training.optimizer, &job.profile.optimizer);
+    let row = rule_of(job);
     terms.add(
         "optimizer states",
         Component::OptimizerStates,
@@ -326,7 +326,7 @@ fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
         Component::Temporaries,
         Bytes(peak.optimizer),
         "what the optimizer's kernels make while they step",
-        rule(job.training.optimizer, &job.profile.optimizer).source,
+        rule_of(job).source,
         Layer::Allocated,
     );
 }

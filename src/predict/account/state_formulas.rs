@@ -3,7 +3,7 @@
 use crate::model::Element;
 use crate::plan::keywords::{Engine, MasterDtype, Mode, Optimizer, Sharding};
 use crate::predict::job::Job;
-use crate::predict::job::optimizer::rule;
+use crate::predict::job::optimizer::rule_of;
 use crate::predict::memory::resident::Resident;
 use crate::predict::prediction::{Words, words};
 use crate::predict::step::{accumulates_whole, adapter_element};
@@ -50,9 +50,13 @@ pub(in crate::predict) fn weights(job: &Job, held: &Resident) -> Words {
 
 /// Optimizer states.
 pub(in crate::predict) fn states(job: &Job, held: &Resident) -> Words {
-    let row = rule(job.training.optimizer, &job.profile.optimizer);
+    let row = rule_of(job);
     let state = adapters(job).unwrap_or(job.storage.state).bytes();
     let trained = words![held.trained];
+    if row.factored && row.flat {
+        let each = words![" parameters x 1 state of 4 B (flat shares have no rows)"];
+        return trained.then(each).then(shared(job, &[Sharding::Zero1, Sharding::Zero2, Sharding::Zero3]));
+    }
     if row.factored {
         // Each rank keeps the rows and columns of the whole matrix.
         return trained.then(words![" parameters, rows and columns only"]);

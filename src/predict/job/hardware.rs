@@ -31,9 +31,15 @@ pub struct Hardware {
 pub(super) fn resolve(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Option<Hardware> {
     let gpu = gpu(plan, catalog, notes)?;
     let limit = plan.hardware.memory_limit_gb.map(|gb| Bytes::from_f64(gb * 1e9));
+    if let Some(limit) = limit.filter(|limit| *limit > gpu.memory) {
+        let said = format!("{limit} is more than {} has: {}", gpu.name, gpu.memory);
+        notes.assume(keys::hardware::memory_limit_gb, said);
+    }
     let capacity = limit.map_or(gpu.memory, |limit| limit.min(gpu.memory));
+    let per_node = plan.per_node().unwrap_or(USUAL_PER_NODE);
+    let own = own_link(plan, catalog, (&gpu, per_node), notes);
     let interconnect =
-        link(catalog, plan.cluster.interconnect.as_deref(), &gpu.link, "cluster.interconnect", Scope::Node, notes);
+        link(catalog, plan.cluster.interconnect.as_deref(), own, "cluster.interconnect", Scope::Node, notes);
     if let Some(interconnect) = &interconnect {
         check_link(plan, catalog, &gpu, interconnect, notes);
     }
@@ -43,7 +49,6 @@ pub(super) fn resolve(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Opti
     if let Some(rate) = plan.cluster.network_gb_s_per_gpu {
         network.each_way = BytesPerSec::from_giga(rate);
     }
-    let per_node = plan.per_node().unwrap_or(USUAL_PER_NODE);
     note_nodes(plan, (&gpu, per_node), notes);
     Some(Hardware {
         gpu,
@@ -71,6 +76,27 @@ fn note_nodes(plan: &Plan, (gpu, per_node): (&Gpu, u64), notes: &mut Notes) {
         let said = format!("{per_node}, the GPUs of a node; those of an NVL72 rack are one domain of 72");
         notes.assume(keys::cluster::nvlink_domain, said);
     }
+}
+
+/// The link that joins all GPUs of a node: a bridge joins its own cards alone, and past them all talk over the board.
+fn own_link<'a>(plan: &Plan, catalog: &'a Catalog, (gpu, per_node): (&'a Gpu, u64), notes: &mut Notes) -> &'a str {
+    let together = plan.gpus().map_or(per_node, |gpus| gpus.min(per_node));
+    let named = plan.cluster.interconnect.as_deref();
+    let bridge = catalog.link(named.unwrap_or(&gpu.link));
+    let Some((bridge, joins)) = bridge.and_then(|link| Some((link, link.joins.filter(|joins| *joins < together)?)))
+    else {
+        return &gpu.link;
+    };
+    let board = catalog.board_link(gpu).map_or(gpu.link.as_str(), |link| link.name.as_str());
+    let joined = format!("{} joins {joins} cards of the {together} in a node", bridge.name);
+    notes.assume(
+        keys::cluster::interconnect,
+        match named {
+            Some(_) => format!("as if it joined all: {joined}, and the others talk over {board}"),
+            None => format!("{board} ({joined})"),
+        },
+    );
+    board
 }
 
 fn gpu(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Option<Gpu> {

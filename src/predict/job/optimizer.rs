@@ -1,10 +1,10 @@
 //! Optimizers as a table: what they keep for each parameter, and what they need while they step.
 
-use super::{Notes, Training};
+use super::{Job, Notes, Training};
 use crate::framework::{EightBit, OptimizerRules};
 use crate::model::{Element, GRANULE, Part, Weight};
 use crate::plan::keys;
-use crate::plan::keywords::{CpuOffload, Mode, Optimizer};
+use crate::plan::keywords::{CpuOffload, Engine, Mode, Optimizer, Sharding};
 
 /// What an optimizer holds beside weights and gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct OptimizerMemory {
     pub eight_bit: bool,
     /// A row and a column of fp32 in place of the second moment of a matrix.
     pub factored: bool,
+    /// It is given flat shares, which have no rows and columns to keep means of.
+    pub flat: bool,
     /// A step counter in device memory for each tensor.
     pub device_step: bool,
     /// What it needs while it steps.
@@ -61,9 +63,19 @@ pub enum Temporary {
     DecayedGradients,
 }
 
+/// The row of a job's optimizer. FSDP1 and DeepSpeed share out flat tensors (torch/distributed/fsdp/_flat_param.py,
+/// `FlatParamHandle`; deepspeed, runtime/zero/stage_1_and_2.py and stage3.py), which Adafactor keeps a whole second moment of
+/// (transformers, optimization.py, `_get_options`: two dimensions or more are factored).
+#[must_use]
+pub fn rule_of(job: &Job) -> OptimizerMemory {
+    let degrees = &job.degrees;
+    let flat = degrees.sharding != Sharding::None && matches!(degrees.engine, Engine::Fsdp1 | Engine::Deepspeed);
+    OptimizerMemory { flat, ..rule(job.training.optimizer, &job.profile.optimizer) }
+}
+
 /// The row of `optimizer` as a framework with these rules runs it.
 #[must_use]
-pub const fn rule(optimizer: Optimizer, rules: &OptimizerRules) -> OptimizerMemory {
+const fn rule(optimizer: Optimizer, rules: &OptimizerRules) -> OptimizerMemory {
     match optimizer {
         Optimizer::AdamwFused if rules.counts_on_host.is => {
             OptimizerMemory { device_step: false, source: rules.counts_on_host.source, ..row(optimizer) }
@@ -82,6 +94,7 @@ const fn row(optimizer: Optimizer) -> OptimizerMemory {
         moments: 2,
         eight_bit: false,
         factored: false,
+        flat: false,
         device_step: false,
         temporary: Temporary::AllStates,
         source: "PyTorch 2.9, torch/optim/adam.py, _multi_tensor_adam (_foreach_sqrt)",
@@ -193,8 +206,8 @@ pub const fn state_bytes(rule: &OptimizerMemory, weight: &Weight, numel: u64, st
     }
     if rule.factored {
         return match factors(weight) {
-            Some((rows, columns)) => rounded(rows.saturating_mul(4)) + rounded(columns.saturating_mul(4)),
-            None => rounded(numel.saturating_mul(4)),
+            Some((rows, columns)) if !rule.flat => rounded(rows.saturating_mul(4)) + rounded(columns.saturating_mul(4)),
+            _ => rounded(numel.saturating_mul(4)),
         };
     }
     rule.moments * rounded(numel.saturating_mul(state.bytes())) + step

@@ -186,12 +186,15 @@ impl<'a> Player<'a> {
     }
 
     /// Layers of a run of alike ones at which memory may be the most, from the last on, and how many layers each is or
-    /// stands for: behind the last one, FSDP2 holds what that one reduced.
+    /// stands for: behind the last one, FSDP2 holds what that one reduced; before the first, none is gathered ahead.
     fn backward_ends<'r>(&self, run: &'r [u64]) -> Vec<(&'r u64, usize)> {
         match run {
             [] => Vec::new(),
             [one] => vec![(one, 1)],
-            [first, .., second, last] if self.units.is_some() => vec![(last, 1), (second, 1), (first, run.len() - 2)],
+            [first, next, .., second, last] if self.units.is_some() => {
+                vec![(last, 1), (second, 1), (next, run.len() - 3), (first, 1)]
+            }
+            [first, second, last] if self.units.is_some() => vec![(last, 1), (second, 1), (first, 1)],
             [first, .., last] => vec![(last, 1), (first, run.len() - 1)],
         }
     }

@@ -8,7 +8,7 @@ use crate::model::{Element, Part, Weight, is_covered};
 use crate::plan::keywords::{Attention, Mode, Optimizer, Sharding};
 use crate::predict::job::Job;
 use crate::predict::job::optimizer::{
-    Temporary, is_matrix, newton_schulz, newton_schulz_flops, rounded, rule, state_bytes,
+    Temporary, is_matrix, newton_schulz, newton_schulz_flops, rounded, rule_of, state_bytes,
 };
 use crate::predict::memory::companions::frozen_models;
 use crate::predict::memory::zero_step;
@@ -286,7 +286,7 @@ impl StageTapes<'_> {
         let job = self.job;
         let step = &mut stepped.shares[usize::from(weight.part == Part::Expert)];
         *step = step.saturating_add(part.saturating_mul(times));
-        let row = rule(job.training.optimizer, &job.profile.optimizer);
+        let row = rule_of(job);
         let mut states = Bytes(state_bytes(&row, weight, part, state));
         let bytes = part.saturating_mul(state.bytes());
         if is_matrix(weight) {
@@ -311,7 +311,7 @@ impl StageTapes<'_> {
     fn temporaries(&self, sum: &mut Resident, stepped: &StepTemporaries) {
         let largest = stepped.largest;
         let training = &self.job.training;
-        let row = rule(training.optimizer, &self.job.profile.optimizer);
+        let row = rule_of(self.job);
         sum.optimizer_temporary = match row.temporary {
             Temporary::Nothing => Bytes::ZERO,
             Temporary::AllStates => Bytes(sum.states.0 / 2),
@@ -331,7 +331,7 @@ impl StageTapes<'_> {
 
 /// The fp32 copies of narrow states of one optimizer's parameters, which are there together while it steps.
 fn states_cast_to_step(job: &Job, stepped: &StepTemporaries) -> Bytes {
-    let moments = rule(job.training.optimizer, &job.profile.optimizer).moments;
+    let moments = rule_of(job).moments;
     let elements = stepped.shares.into_iter().max().unwrap_or(0);
     Bytes(4) * job.storage.states_cast_to_step(moments).saturating_mul(elements)
 }

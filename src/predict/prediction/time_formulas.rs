@@ -61,8 +61,15 @@ pub enum TimeFormula {
         /// It gathers in Python what FSDP or DeepSpeed shards, module by module.
         gathers: bool,
     },
-    /// What goes through host memory, over a link of that rate each way.
-    Host(BytesPerSec),
+    /// What goes through host memory.
+    Host {
+        /// Share of the link's bandwidth that copies reach.
+        share: f64,
+        /// The link's bandwidth.
+        each_way: BytesPerSec,
+        /// The host steps too.
+        updates: bool,
+    },
 }
 
 /// What kernels do, as far as it bounds them.
@@ -123,7 +130,10 @@ impl fmt::Display for TimeFormula {
                     three_figures(*each_us)
                 )
             }
-            Self::Host(link) => write!(f, "what is sent at {link} each way, and the host's update"),
+            Self::Host { share, each_way, updates } => {
+                let update = if *updates { ", and the host's update" } else { "" };
+                write!(f, "what is sent at {:.0} % of {each_way} each way{update}", share * 100.0)
+            }
         }
     }
 }

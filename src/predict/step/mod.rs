@@ -14,7 +14,7 @@ use crate::model::{Tape, Walk};
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Engine, Mode, RecomputeModule, Sharding};
 use crate::predict::job::Job;
-use crate::predict::job::optimizer::rule;
+use crate::predict::job::optimizer::rule_of;
 use crate::predict::step::play::{Offload, Recompute, RecomputedModules, TapePlay, WeightGradients, play};
 use crate::predict::step::prefill::play_inference;
 
@@ -218,7 +218,7 @@ fn checkpointed(walk: &Walk, every: u64, classes: Option<&[String]>) -> Vec<bool
 /// What an optimizer's step of one parameter takes, in bytes an element.
 fn step_bytes(job: &Job) -> u64 {
     let storage = &job.storage;
-    let row = rule(job.training.optimizer, &job.profile.optimizer);
+    let row = rule_of(job);
     row.alone(storage.state, storage.gradient, job.training.weight_decay > 0.0)
 }
 

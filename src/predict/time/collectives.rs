@@ -124,19 +124,18 @@ pub(in crate::predict) fn within(
     pass: &Pass,
     flags: (bool, Recompute),
 ) -> OverlappedCollectives {
-    each_within(job, tape, pass, flags, |_, _, _, _| ())
+    each_within(job, tape, pass, flags, |_, _, _, _, _| ())
 }
 
-/// The same, with each collective, its group, and what it takes and what the step waits for of it told as it is added.
+/// The same; each collective, its group, its runs, what they take and what is waited for of it are told as it is added.
 pub(in crate::predict) fn each_within(
     job: &Job,
     tape: &Tape,
     pass: &Pass,
     (train, again): (bool, Recompute),
-    mut tell: impl FnMut(&Collective, LinkGroup, PassCosts, PassCosts),
+    mut tell: impl FnMut(&Collective, LinkGroup, f64, PassCosts, PassCosts),
 ) -> OverlappedCollectives {
-    let degrees = &job.degrees;
-    let recompute = if tape.plain { Recompute::Nothing } else { again };
+    let (degrees, recompute) = (&job.degrees, if tape.plain { Recompute::Nothing } else { again });
     // Where recomputation stops early nothing asks for what the tape's last scatter brings.
     let last = tape.collectives.iter().rposition(|one| one.kind == CollectiveKind::ReduceScatter);
     let unasked = last.filter(|_| !(job.modules.reruns_all.is || tape.reruns_all));
@@ -163,7 +162,8 @@ pub(in crate::predict) fn each_within(
         if one.group == RankGroup::Expert {
             added.hides = PassCosts { forward: hides.backward, backward: hides.forward };
         }
-        tell(one, group, added.comm, added.waits);
+        let runs = u64::from(one.forward) * (1 + u64::from(runs_again)) + u64::from(one.backward) * u64::from(train);
+        tell(one, group, runs as f64, added.comm, added.waits);
         all.add(added, 1.0);
     }
     all

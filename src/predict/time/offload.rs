@@ -11,6 +11,10 @@ use crate::units::Seconds;
 /// arXiv 2101.06840, table 4).
 const UPDATE: Seconds = Seconds(0.24e-9);
 
+/// Share of the link's bandwidth that copies from pinned memory reach: 12.36 GB/s of PCIe 3.0's 16 (NVIDIA/nvbandwidth, README.md,
+/// host_to_device_memcpy_ce).
+pub(in crate::predict) const REACHED: f64 = 12.36 / 16.0;
+
 /// Time of a step that transfers and the host's update take beyond what the passes of a micro-batch may hide, with what is
 /// waited for in them.
 pub(in crate::predict) fn seconds(
@@ -20,7 +24,7 @@ pub(in crate::predict) fn seconds(
     weights: Weights,
     passes: PassCosts,
 ) -> Seconds {
-    let rate = job.hardware.gpu.host_link.0;
+    let rate = job.hardware.gpu.host_link.0 * REACHED;
     let train = job.training.mode == Mode::Train;
     let all = weights.dense + weights.expert;
     let degrees = &job.degrees;

@@ -3,11 +3,12 @@
 use super::collectives::{backward_gathers, between_ranks, each_within, sharded};
 use super::cost::{KernelClass, ModuleSharder, Pass, Passes};
 use super::link::LinkGroup;
+use super::offload::REACHED;
 use super::pass_costs::PassCosts;
 use super::{Stage, StageGroup, StepTimeline, boundary, collectives, count, interleaves, transfers};
 use crate::catalog::LinkCurve;
 use crate::model::{CollectiveKind, RankGroup, Tape};
-use crate::plan::keywords::{Mode, Sharding};
+use crate::plan::keywords::{CpuOffload, Mode, Sharding};
 use crate::predict::job::Job;
 use crate::predict::prediction::{KernelWork, StepTime, TimeFormula, TimePart, TimeSource, TimeTerm, Transfer};
 use crate::predict::step::StepTapes;
@@ -53,9 +54,13 @@ impl StepTimeline {
             part: TimePart::Offload,
             seconds: host,
             hidden: Seconds::ZERO,
-            efficiency: None,
-            formula: TimeFormula::Host(job.hardware.gpu.host_link),
-            source: TimeSource::Stated("ZeRO-Offload, arXiv 2101.06840, table 4"),
+            efficiency: Some(REACHED),
+            formula: TimeFormula::Host {
+                share: REACHED,
+                each_way: job.hardware.gpu.host_link,
+                updates: job.training.cpu_offload != CpuOffload::Activations,
+            },
+            source: TimeSource::Stated("ZeRO-Offload, arXiv 2101.06840, table 4; NVIDIA/nvbandwidth, README.md"),
             transfer: None,
         });
         terms.push(self.bubble(job, time));
@@ -129,8 +134,7 @@ fn in_tapes(parts: &StepParts<'_>) -> Vec<Moved> {
     let mut all: Vec<Moved> = Vec::new();
     for (tape, pass, again, times) in tapes(parts) {
         let times = times * job.batch.accumulation as f64;
-        let within = each_within(job, tape, pass, (train, again), |one, group, comm, waits| {
-            let runs = f64::from(one.forward) + if train { f64::from(one.backward) } else { 0.0 };
+        let within = each_within(job, tape, pass, (train, again), |one, group, runs, comm, waits| {
             add(
                 &mut all,
                 Moved {

@@ -8,7 +8,7 @@ use super::timeline::TapeLogs;
 use super::{CompanionBytes, Parameters, Reached};
 use crate::model::{Passing, Pending};
 use crate::predict::job::Job;
-use crate::predict::job::optimizer::rule;
+use crate::predict::job::optimizer::rule_of;
 use crate::predict::step::StageTapes;
 use crate::predict::step::accumulates_whole;
 
@@ -40,7 +40,7 @@ pub(super) struct AllocatorInput {
 impl AllocatorInput {
     pub(super) fn of(held: &StageTapes<'_>, beside: CompanionBytes, parts: (Parameters, TapeLogs)) -> Self {
         let StageTapes { job, step, .. } = held;
-        let row = rule(job.training.optimizer, &job.profile.optimizer);
+        let row = rule_of(job);
         let (parameters, logs) = parts;
         Self {
             parameters,

@@ -17,7 +17,7 @@ use crate::catalog::Generation;
 use crate::model::{Part, Tape, Weight};
 use crate::plan::keywords::{CpuOffload, Mode, Optimizer, Sharding};
 use crate::predict::job::Job;
-use crate::predict::job::optimizer::{Temporary, gram, is_matrix, rounded, rule, state_bytes};
+use crate::predict::job::optimizer::{Temporary, gram, is_matrix, rounded, rule_of, state_bytes};
 use crate::predict::memory::overhead::outside;
 use crate::predict::memory::resident::{quantised, stored};
 use crate::predict::step::StageTapes;
@@ -274,7 +274,7 @@ fn parameter(job: &Job, weight: &Weight) -> Parameter {
     let shared = if streams::is_fsdp(job) { job.degrees.shard_ranks } else { 1 };
     let numel = weight.numel.div_ceil(shared.max(1));
     let (state, gradient) = if adapter { (element, element) } else { (storage.state, storage.gradient) };
-    let row = rule(job.training.optimizer, &job.profile.optimizer);
+    let row = rule_of(job);
     let tensors = match row.moments {
         0 if !row.eight_bit && !row.factored => 0,
         0 => 2,

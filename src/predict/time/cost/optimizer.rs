@@ -6,7 +6,7 @@ use super::operator_row::{OperatorRow, Run};
 use crate::model::{Element, Unit};
 use crate::plan::keywords::{CpuOffload, Optimizer, Sharding};
 use crate::predict::job::Job;
-use crate::predict::job::optimizer::rule;
+use crate::predict::job::optimizer::rule_of;
 use crate::predict::memory::resident::Resident;
 use crate::predict::prediction::Traffic;
 use crate::units::{Bytes, Seconds};
@@ -79,7 +79,7 @@ struct Moved {
 impl Moved {
     fn of(job: &Job, resident: &Resident, updated: u64, each: Accesses) -> Self {
         let storage = &job.storage;
-        let row = rule(job.training.optimizer, &job.profile.optimizer);
+        let row = rule_of(job);
         let moments = row.moments.max(1);
         // Clipping reads all for their norm, then scales them (torch/nn/utils/clip_grad.py). Before it, and before
         // optimizers whose kernels do not, the scaler of fp16's losses divides them by its scale in place
@@ -138,7 +138,7 @@ pub(super) fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -
     // A rank updates its share of what is sharded, whether or not it holds the rest.
     let ranks = if degrees.sharding == Sharding::None { 1 } else { degrees.shard_ranks.max(1) };
     let updated = resident.trained / ranks;
-    let moments = rule(job.training.optimizer, &job.profile.optimizer).moments.max(1);
+    let moments = rule_of(job).moments.max(1);
     let each = accesses(job.training.optimizer, moments, job.training.weight_decay > 0.0);
     let curve = &job.speed.curves.memory;
     // What lies in host memory is stepped there.
