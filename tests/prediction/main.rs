@@ -18,6 +18,7 @@ mod claims;
 mod classes;
 mod convolutions;
 mod delta;
+mod divided;
 mod explain;
 mod families;
 mod frameworks;

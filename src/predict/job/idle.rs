@@ -124,7 +124,7 @@ impl IdleKeys<'_> {
         ]
     }
 
-    fn of_training(&self) -> [Idle; 20] {
+    fn of_training(&self) -> [Idle; 21] {
         let (t, inference) = (&self.plan.training, self.inference);
         let latent = matches!(&self.architecture.shape, ModelShape::Decoder(decoder) if decoder.mla.is_some());
         let caches = inference && latent && t.use_cache != Some(false);
@@ -134,12 +134,15 @@ impl IdleKeys<'_> {
         let has_masters = has_typed_masters(self.degrees.engine, t.optimizer)
             && !inference
             && t.precision.is_none_or(|precision| masters.contains(&precision));
+        let lora = t.lora.as_ref();
+        let quantises_scales = lora.is_some_and(|lora| lora.double_quant == Some(true) && lora.base_bits.is_none());
         let tower = t.lora.as_ref().is_some_and(|lora| lora.vision_tower == Some(true));
         let shards_in_fp8 = self.in_fp8() && self.profile.modules.fp8_shards.is;
         let other = t.cpu_offload.is_some_and(|offload| offload != CpuOffload::Activations);
         let unread = |given: bool, key: &'static str| (given && !self.reads(key), key);
         [
             (tower && !self.sees(), "training.lora.vision_tower"),
+            (quantises_scales, "training.lora.double_quant (without base_bits)"),
             (t.use_cache.is_some() && !inference, "training.use_cache"),
             (t.kv_cache_dtype.is_some() && !inference, "training.kv_cache_dtype"),
             (t.cache_latents == Some(true) && !caches, "training.cache_latents"),

@@ -254,6 +254,7 @@ impl LayoutIndependent {
         note_latents(&training, &architecture, &mut notes);
         note_mfu(&training, &architecture, (&params, &batch), &mut notes);
         optimizer::note_on_host(&training, &mut notes);
+        optimizer::note_shared_muon(&training, &degrees, &mut notes);
         let total_tokens = total_tokens(plan, &training, &architecture, &params, &mut notes);
         if !notes.faults.is_empty() {
             return Err(notes.faults);

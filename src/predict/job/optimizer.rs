@@ -1,6 +1,6 @@
 //! Optimizers as a table: what they keep for each parameter, and what they need while they step.
 
-use super::{Job, Notes, Training};
+use super::{Degrees, Job, NOT_MODELLED, Notes, Training};
 use crate::framework::{EightBit, OptimizerRules};
 use crate::model::{Element, GRANULE, Part, Weight};
 use crate::plan::keys;
@@ -40,6 +40,20 @@ pub(super) fn note_on_host(training: &Training, notes: &mut Notes) {
         _ => "the host's update is timed as DeepSpeed's Adam, 0.24 s a billion parameters",
     };
     notes.assume(keys::training::cpu_offload, said);
+}
+
+/// Says what Muon wants of matrices that are shared out: its iterations multiply whole ones.
+pub(super) fn note_shared_muon(training: &Training, degrees: &Degrees, notes: &mut Notes) {
+    let trains = training.mode == Mode::Train && training.optimizer == Optimizer::Muon;
+    if !trains || degrees.sharding == Sharding::None {
+        return;
+    }
+    let what = match degrees.engine {
+        Engine::Fsdp1 => "Muon on FSDP1's flat shares, which it refuses (torch/optim/_muon.py)",
+        Engine::Fsdp2 | Engine::Deepspeed => "what Muon exchanges between ranks that share a matrix",
+        _ => return,
+    };
+    notes.assume(what, NOT_MODELLED);
 }
 
 /// Memory of the optimizer step itself.
