@@ -53,6 +53,13 @@ const FURTHEST: f64 = 8.0;
 const STEADY: f64 = 0.03;
 
 impl Evidence {
+    /// The same of a run whose memory rises with time, which no plan's does: what it holds now is held against none.
+    #[must_use]
+    pub fn without_memory(self) -> Self {
+        let none = || Reading::Absent(Absence::NotRead);
+        Self { device_used: none(), reserved: none(), allocated: none(), ..self }
+    }
+
     /// Whether it says something else than `before` did: a figure came or went, or moved beyond what one
     /// reading after another differs by. What holds for one holds for the other until then.
     #[must_use]

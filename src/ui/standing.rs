@@ -8,12 +8,12 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use self::metric::{LineMetric, MetricRank, most_important};
-use self::urgent::{unread, urgent};
+use self::urgent::{alert, unread, urgent};
 use super::Look;
 use super::header::{difference, is_unplanned, joined, terabytes, tokens};
 use super::text::{RenderLine, fit, marked, signed_percent, width_of, without_mean};
 use crate::app::{SOON, State, mismatch_words, other_machine, unexplained};
-use crate::compare::{Comparison, Explanation, Forecast, Residual, named_first};
+use crate::compare::{Comparison, Explanation, Forecast, GrowthKind, Residual, named_first};
 use crate::predict::Prediction;
 use crate::printable::printable;
 use crate::reading::{Absence, Reading};
@@ -36,12 +36,14 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
     let Some(prediction) = state.plans.compared().prediction() else { return };
     let parts = parts(state, prediction, look);
-    // The reason comes whole before anything else is cut, then what wants a hand, then as many figures as fit.
-    let why = why(state, width.saturating_sub(1), look);
+    // An alert has half the line at most, then the reason comes whole before anything else is cut, then what wants a hand,
+    // then as many figures as fit.
+    let alerted = alert(state, width / 2, look).map_or(0, |alert| alert.width() + 3);
+    let why = why(state, width.saturating_sub(1 + alerted), look);
     let room = width.saturating_sub(1 + if why.is_empty() { 0 } else { width_of(&why) + 3 });
     // Beside figures it takes half the line; where nothing is read they are predictions alone.
     let most = if why.is_empty() && unread(state).is_none() { width / 2 } else { room };
-    let urgent = urgent(state, most, look);
+    let urgent = urgent(state, most.max(alerted.saturating_sub(3)), look);
     let room = room.saturating_sub(if urgent.is_empty() { 0 } else { width_of(&urgent) + 3 });
     let middle = joined(most_important(parts, room), room, look);
     let mut spans = vec![Span::raw(" ")];
@@ -61,7 +63,9 @@ fn broken(state: &State, look: &Look, plan: Line<'_>, area: Rect, buffer: &mut B
     let width = area.width as usize;
     let stalls = || state.run.telemetry.step_cause(&state.monitor, state.now).filter(|cause| cause.stalls);
     let mut spans = Vec::new();
-    if let Some(ended) = state.run.telemetry.ended(&state.monitor, state.now) {
+    if let Some(alert) = alert(state, width.saturating_sub(1), look) {
+        spans.extend([Span::raw(" "), alert]);
+    } else if let Some(ended) = state.run.telemetry.ended(&state.monitor, state.now) {
         spans.push(Span::styled(format!(" {}", printable(&ended)), theme.danger()));
     } else if let Some(cause) = stalls() {
         spans.push(Span::styled(fit(&format!(" {}", printable(&cause.words)), width), theme.warning()));
@@ -175,7 +179,9 @@ fn cause(state: &State) -> Option<(String, String)> {
         return said(format!("the run has {machine}"));
     }
     let grows = || match state.run.outlook.memory {
-        Forecast::Growing(growth) if growth.left.0 < SOON.0 => state.run.outlook.grows.map(|grows| grows.words()),
+        Forecast::Growing(growth) if is_notable || growth.left.0 < SOON.0 => {
+            Some(state.run.outlook.grows.map_or("memory grows with time, which no plan's does", GrowthKind::words))
+        }
         _ => None,
     };
     match state.run.explaining.found.first() {

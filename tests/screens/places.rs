@@ -244,6 +244,9 @@ fn a_run_on_a_cpu_has_no_figures_of_a_gpu() {
     drawn("on_a_cpu", &state);
 }
 
+/// The verdicts on a run that goes on no more.
+const OVER: [&str; 4] = ["ENDED", "FAILED", "FINISHED", "KILLED"];
+
 #[test]
 fn the_end_of_a_rank_is_said_with_its_signal() {
     let mut state = alone();
@@ -253,11 +256,11 @@ fn the_end_of_a_rank_is_said_with_its_signal() {
     // The launcher is attached, its first rank followed.
     assert_eq!(state.monitor.attached_here(), Some(11));
     assert_eq!(state.monitor.attached_by_user(), Some(PID));
-    assert_ne!(run_verdict(&state).words, "ENDED");
+    assert!(!OVER.contains(&run_verdict(&state).words.as_str()));
     let exit = |pid, code, signal| ProcessExit { pid, code, signal };
     let killed = exit(12, None, Some(9));
     happen(&mut state, Event::Run(Box::new(RunNews { exits: vec![killed], ..news.clone() })));
-    assert_eq!(run_verdict(&state).words, "ENDED");
+    assert_eq!(run_verdict(&state).words, "KILLED");
     assert!(line(&state, 1).contains("ended, rank 1: SIGKILL, exit 137"), "{}", line(&state, 1));
     // The launcher ends the others by SIGTERM: that is not why.
     let ended = exit(11, None, Some(15));
@@ -269,7 +272,7 @@ fn the_end_of_a_rank_is_said_with_its_signal() {
     // The launcher alone: its ranks go on.
     let launcher = exit(PID, None, Some(9));
     happen(&mut state, Event::Run(Box::new(RunNews { exits: vec![launcher], ..news.clone() })));
-    assert_ne!(run_verdict(&state).words, "ENDED");
+    assert!(!OVER.contains(&run_verdict(&state).words.as_str()));
     happen(
         &mut state,
         Event::Run(Box::new(RunNews { exits: vec![launcher, exit(11, Some(0), None)], ..news.clone() })),
@@ -328,21 +331,22 @@ fn an_end_is_a_danger_unless_the_run_has_done_all_it_should() {
         total_steps: Reading::measured(100, START),
         ..Progress::default()
     };
-    for (exit, step, gravity) in [
-        (exit(Some(0), None), 100, Gravity::Quiet),
+    for (exit, step, said) in [
+        (exit(Some(0), None), 100, ("FINISHED", Gravity::Quiet)),
         // Training may stop before its last step because it has learned enough.
-        (exit(Some(0), None), 60, Gravity::Quiet),
-        (exit(Some(1), None), 100, Gravity::Danger),
-        (exit(None, Some(9)), 100, Gravity::Danger),
+        (exit(Some(0), None), 60, ("FINISHED", Gravity::Quiet)),
+        (exit(Some(1), None), 100, ("FAILED", Gravity::Danger)),
+        (exit(None, Some(9)), 100, ("KILLED", Gravity::Danger)),
+        (exit(None, Some(11)), 100, ("FAILED", Gravity::Danger)),
         // Nobody knows the code: the last step was made, or it was not.
-        (exit(None, None), 100, Gravity::Quiet),
-        (exit(None, None), 60, Gravity::Danger),
+        (exit(None, None), 100, ("FINISHED", Gravity::Quiet)),
+        (exit(None, None), 60, ("ENDED", Gravity::Danger)),
     ] {
         let mut state = alone();
         let news = RunNews { pid: Some(PID), progress: log(step), exits: vec![exit], ..RunNews::default() };
         happen(&mut state, Event::Run(Box::new(news)));
         let verdict = run_verdict(&state);
-        assert_eq!((verdict.words.as_str(), verdict.gravity), ("ENDED", gravity), "{exit:?} {step}");
+        assert_eq!((verdict.words.as_str(), verdict.gravity), said, "{exit:?} {step}");
     }
 }
 

@@ -10,6 +10,22 @@ use crate::units::{Seconds, counted as counted_words, grouped};
 /// The signal that asks a process to end.
 const SIGTERM: u32 = 15;
 
+/// Signals that another sends: SIGHUP, SIGINT, SIGKILL and SIGTERM.
+const SENT: [u32; 4] = [1, 2, 9, SIGTERM];
+
+/// How a run came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunOutcome {
+    /// As it should.
+    Finished,
+    /// By itself, with an exception, a code other than 0 or a fault's signal.
+    Failed,
+    /// By a signal that was sent to it.
+    Killed,
+    /// Nobody has told.
+    Unknown,
+}
+
 /// Without a step for so long a run has no pace that its end could be foreseen from.
 const NO_PACE: Seconds = Seconds(1800.0);
 
@@ -50,7 +66,14 @@ impl Telemetry {
         // What killed a rank says more than how the others ended, and what the process says more than its code.
         let killed = exit.filter(|(exit, _)| exit.signal.is_some()).and_then(exit_words);
         let said = || end.and_then(HookEnd::words);
-        let how = killed.or_else(said).or_else(|| exit_words(exit?)).or_else(|| raised.map(str::to_owned));
+        // What its log shows last may have been caught, but not where it failed.
+        let failed = exit.is_some_and(|(exit, _)| exit.code.is_some_and(|code| code != 0));
+        let raised = raised.or(self.news.exception.as_deref().filter(|_| failed));
+        let both = || match (exit.and_then(exit_words), raised) {
+            (Some(exit), Some(raised)) => Some(format!("{raised}, {exit}")),
+            (exit, raised) => exit.or_else(|| raised.map(str::to_owned)),
+        };
+        let how = killed.or_else(said).or_else(both);
         let how = how.map_or_else(String::new, |how| format!(", {how}"));
         Some(format!("ended{steps}{how}"))
     }
@@ -87,15 +110,16 @@ impl Telemetry {
         }
     }
 
-    /// Whether the attached run ended as it should: by an exit code of 0, or behind its last step, without an exception.
-    /// False where that is not known, and while it goes on.
+    /// Whether the attached run ended as it should: by an exit code of 0, or behind its last step, without an exception. None
+    /// while it goes on.
     #[must_use]
-    pub fn is_finished(&self, monitor: &Monitor, now: Moment) -> bool {
-        if self.ended(monitor, now).is_none() {
-            return false;
-        }
+    pub fn outcome(&self, monitor: &Monitor, now: Moment) -> Option<RunOutcome> {
+        self.ended(monitor, now)?;
         let end = self.hooked(monitor, now).and_then(|run| run.end.as_ref());
         let exit = self.exit(monitor).map(|(exit, _)| exit);
+        if exit.is_some_and(|exit| exit.signal.is_some_and(|signal| SENT.contains(&signal))) {
+            return Some(RunOutcome::Killed);
+        }
         let is_failed = self.news.exception.is_some() && self.is_logged(monitor)
             || exit.is_some_and(|exit| exit.signal.is_some() || exit.code.unwrap_or(0) != 0)
             || end.is_some_and(|end| end.error.is_some() || end.out_of_memory.is_some() || end.code.unwrap_or(0) != 0);
@@ -104,7 +128,13 @@ impl Telemetry {
             let (_, progress) = self.progress(monitor, now)?;
             Some(progress.step.value()? >= progress.total_steps.value()?)
         };
-        !is_failed && (is_clean || is_whole() == Some(true))
+        Some(if is_failed {
+            RunOutcome::Failed
+        } else if is_clean || is_whole() == Some(true) {
+            RunOutcome::Finished
+        } else {
+            RunOutcome::Unknown
+        })
     }
 
     /// How the attached process, or a rank of its run, ended: the first that a signal or a code other than 0 tells of.

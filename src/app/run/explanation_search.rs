@@ -103,6 +103,7 @@ struct QuestionKey {
     text: String,
     stage: Option<u64>,
     calibration: Calibration,
+    grows: bool,
     evidence: Evidence,
     told: ToldFacts,
     at: Moment,
@@ -127,21 +128,28 @@ impl QuestionKey {
         if lacks_hook(state, job) {
             return None;
         }
+        let evidence = comparison.held_against_plans();
         Some(Self {
             text: plan.text().to_owned(),
             stage: comparison.stage(),
             calibration: state.run.calibration,
-            evidence: comparison.held_against_plans(),
+            grows: state.run.outlook.is_growing(),
+            evidence: if state.run.outlook.is_growing() { evidence.without_memory() } else { evidence },
             told: ToldFacts::of(state, job, prediction),
             at: state.now,
         })
     }
 
+    /// Whether both are of one plan, and of memory that grows or does not.
+    fn asks_the_same_as(&self, before: &Self) -> bool {
+        let of = |key: &Self| (key.stage, key.calibration, key.grows);
+        self.text == before.text && of(self) == of(before)
+    }
+
     /// Whether an answer to `before` is the better one, though what is seen is not the same any more: a run that
     /// warms up again after its first steps, or is between steps, has fewer figures for a while.
     fn is_poorer_than(&self, before: &Self) -> bool {
-        let same = (&self.text, self.stage, self.calibration) == (&before.text, before.stage, before.calibration);
-        same && self.evidence.is_poorer_than(&before.evidence)
+        self.asks_the_same_as(before) && self.evidence.is_poorer_than(&before.evidence)
     }
 
     /// Whether an answer to `before` is none to this.
@@ -149,7 +157,7 @@ impl QuestionKey {
         let calm = self.at.since(before.at) >= CALM;
         // A cause that was found before the run told of it may be ruled out by now.
         self.told != before.told
-            || (&self.text, self.stage, self.calibration) != (&before.text, before.stage, before.calibration)
+            || !self.asks_the_same_as(before)
             || if calm {
                 self.evidence.is_news_to(&before.evidence)
             } else {
@@ -164,7 +172,7 @@ impl QuestionKey {
 pub fn unexplained(state: &State) -> Option<[String; 2]> {
     let explaining = &state.run.explaining;
     let open = is_meant(state) && state.run.comparison.as_ref().is_some_and(Comparison::is_notable);
-    if !open || explaining.under_way || !explaining.found.is_empty() {
+    if !open || explaining.under_way || state.run.outlook.is_growing() || !explaining.found.is_empty() {
         return None;
     }
     let job = state.plans.run.as_ref()?.plan().job()?;

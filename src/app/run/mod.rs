@@ -107,7 +107,12 @@ impl Telemetry {
         self.sampled = Some((**progress).clone());
         let demo = matches!(&monitor.source, SourceState::Running(info) if info.kind == SourceKind::Demo);
         let first = sample.processes.first().map(|process| process.pid).filter(|_| demo);
-        if let Some(pid) = first.filter(|pid| monitor.attached.is_none() && self.simulated_pid != Some(*pid)) {
+        // As its launcher starts it again.
+        let is_free = monitor
+            .attached
+            .as_ref()
+            .is_none_or(|attached| attached.state == AttachedState::Ended && Some(attached.pid) == self.simulated_pid);
+        if let Some(pid) = first.filter(|pid| is_free && self.simulated_pid != Some(*pid)) {
             monitor.toggle_attach(pid);
         }
         self.simulated_pid = first.or(self.simulated_pid);

@@ -32,6 +32,14 @@ pub struct Outlook {
     device: Option<String>,
 }
 
+impl Outlook {
+    /// Whether memory rises with time: then a moment's memory says nothing of a plan.
+    #[must_use]
+    pub const fn is_growing(&self) -> bool {
+        matches!(self.memory, Forecast::Growing(_))
+    }
+}
+
 /// Takes in the newest sample, and looks from time to time.
 pub fn look(state: &mut State) {
     let Some(position) = state.monitor.run_device() else {

@@ -1,5 +1,6 @@
 //! What is to be said of the run in a word or two: the gravest first.
 
+use super::ending::RunOutcome;
 use super::inferred::is_nobodys;
 use super::mismatch::{self, Mismatch};
 use crate::app::monitor::SourceState;
@@ -103,10 +104,13 @@ fn lost(state: &State) -> Option<RunVerdict> {
     if attached == Some(AttachedState::Replaced) {
         return Some(verdict("PID REUSED", Gravity::Danger));
     }
-    let telemetry = &state.run.telemetry;
-    // Nobody needs to look at a run that has done what it should.
-    let gravity = if telemetry.is_finished(&state.monitor, state.now) { Gravity::Quiet } else { Gravity::Danger };
-    telemetry.ended(&state.monitor, state.now).map(|_| verdict("ENDED", gravity))
+    Some(match state.run.telemetry.outcome(&state.monitor, state.now)? {
+        // Nobody needs to look at a run that has done what it should.
+        RunOutcome::Finished => verdict("FINISHED", Gravity::Quiet),
+        RunOutcome::Failed => verdict("FAILED", Gravity::Danger),
+        RunOutcome::Killed => verdict("KILLED", Gravity::Danger),
+        RunOutcome::Unknown => verdict("ENDED", Gravity::Danger),
+    })
 }
 
 fn growing(state: &State) -> Option<RunVerdict> {

@@ -10,6 +10,7 @@
 
 mod board;
 mod departure;
+mod exhaustion;
 mod noise;
 mod report;
 mod run;
@@ -329,6 +330,7 @@ impl Source for Demo {
             processes: self.gpus.iter().filter(|_| runs).map(|gpu| self.host(gpu, &now)).collect(),
             children: self.gpus.iter().filter(|_| runs).flat_map(|gpu| self.loaders(gpu, &now)).collect(),
             progress: self.told.at(&now, self.step.seconds(), self.gpus.first()).map(Box::new),
+            out_of_memory: self.ran_out(&now).map(Box::new),
             ..Sample::default()
         }
     }
@@ -354,8 +356,12 @@ const fn has_counters(generation: Generation) -> bool {
 }
 
 fn pid_on(gpu: &DemoGpu, now: &Tick) -> u32 {
-    let before = now.process.wrapping_mul(16) % 1_000_000;
-    FIRST_PID + before + gpu.index
+    pid_of(gpu, now.process)
+}
+
+/// The process of that number on a GPU.
+const fn pid_of(gpu: &DemoGpu, process: u32) -> u32 {
+    FIRST_PID + process.wrapping_mul(16) % 1_000_000 + gpu.index
 }
 
 fn process_on(gpu: &DemoGpu, now: &Tick, used: Bytes) -> Vec<DeviceProcess> {

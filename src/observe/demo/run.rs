@@ -97,6 +97,13 @@ pub enum GpuActivity {
     Stepping(f64),
 }
 
+impl GpuActivity {
+    /// What a process does that started so many seconds ago.
+    pub fn at(age: f64) -> Self {
+        if age < LOADING { Self::Loading(age / LOADING) } else { Self::Stepping(age - LOADING) }
+    }
+}
+
 /// Memory of one GPU's process over the run.
 #[derive(Debug, Clone)]
 pub struct Memory {
@@ -151,6 +158,15 @@ impl Memory {
         self.leak = (capacity.as_f64() - most).max(0.0) / seconds;
         self.limit = None;
         self
+    }
+
+    /// By how much the first request that does not fit `capacity` is beyond it; none where only a leak fills that.
+    pub fn beyond(&self, capacity: Bytes) -> Option<Bytes> {
+        let points = std::iter::once(&self.built).chain(&self.first_step);
+        points
+            .map(|bytes| Bytes::from_f64(*bytes))
+            .find(|bytes| *bytes > capacity)
+            .map(|bytes| bytes.saturating_sub(capacity))
     }
 
     /// What PyTorch's allocator holds, the most that was in tensors, and what is between steps.
@@ -228,14 +244,10 @@ impl ProcessTimeline {
     /// Which process it is, when it started, and what it does, at `seconds` into the demo.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn at(self, seconds: f64) -> (u32, f64, GpuActivity) {
-        let Some(life) = self.fails_after else { return (0, 0.0, doing(seconds)) };
+        let Some(life) = self.fails_after else { return (0, 0.0, GpuActivity::at(seconds)) };
         let round = life + Self::RESTART;
         let number = (seconds / round).floor();
         let age = seconds - number * round;
-        (number as u32, number * round, if age < life { doing(age) } else { GpuActivity::Nothing })
+        (number as u32, number * round, if age < life { GpuActivity::at(age) } else { GpuActivity::Nothing })
     }
-}
-
-fn doing(age: f64) -> GpuActivity {
-    if age < LOADING { GpuActivity::Loading(age / LOADING) } else { GpuActivity::Stepping(age - LOADING) }
 }

@@ -1,5 +1,6 @@
 //! What wants a hand before any figure is read: an alert, a rank that is off its equals, or what the GPU lacks.
 
+use ratatui::style::Style;
 use ratatui::text::Span;
 
 use crate::app::{Alert, Plans, SourceState, State};
@@ -15,23 +16,31 @@ const SHORTEST: usize = 12;
 /// Why nothing is read, in at most `width` cells; else the gravest alert that nobody has seen, unless the verdict says it;
 /// else the rank that is farthest off its equals; else what the GPU lacks.
 pub(super) fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'a>> {
-    let said = |alert| matches!(alert, Alert::FullIn | Alert::Ended | Alert::OutOfMemory);
     if let Some(why) = unread(state) {
         let text = fit(&format!("! {}", printable(&why)), width);
         return if width < SHORTEST { Vec::new() } else { vec![Span::styled(text, look.theme.danger())] };
     }
-    let unseen = state.run.alerts.unseen().filter(|(raised, more)| *more > 0 || !said(raised.alert));
-    let (text, more, style) = match (unseen, straggler(state)) {
-        (Some((raised, more)), _) => (printable(&raised.text), more, look.theme.danger()),
-        (None, Some((text, more))) => (text, more, look.theme.warning()),
-        (None, None) => return lacking(&state.plans, width, look),
-    };
-    if width < SHORTEST {
-        return Vec::new();
+    if let Some(alert) = alert(state, width, look) {
+        return vec![alert];
     }
+    match straggler(state) {
+        Some((text, more)) => marked(&text, (more, width), look.theme.warning()).into_iter().collect(),
+        None => lacking(&state.plans, width, look),
+    }
+}
+
+/// The gravest alert that nobody has seen, unless the verdict says it.
+pub(super) fn alert<'a>(state: &State, width: usize, look: &Look) -> Option<Span<'a>> {
+    let said = |alert| matches!(alert, Alert::FullIn | Alert::Ended | Alert::OutOfMemory);
+    let (raised, more) = state.run.alerts.unseen().filter(|(raised, more)| *more > 0 || !said(raised.alert))?;
+    marked(&printable(&raised.text), (more, width), look.theme.danger())
+}
+
+/// What wants a hand, and how many more things do; nothing where there is no room to say it.
+fn marked<'a>(text: &str, (more, width): (usize, usize), style: Style) -> Option<Span<'a>> {
     let more = if more > 0 { format!(" (+{more})") } else { String::new() };
-    let text = fit(&text, width.saturating_sub(2 + more.len()));
-    vec![Span::styled(format!("! {text}{more}"), style)]
+    let text = fit(text, width.saturating_sub(2 + more.len()));
+    (width >= SHORTEST).then(|| Span::styled(format!("! {text}{more}"), style))
 }
 
 /// Why nothing is read: the source does not open, or no GPU answers. That there is no GPU for a CPU's plan is no fault.
