@@ -6,7 +6,7 @@ mod axis;
 mod export;
 mod findings;
 mod fixes;
-mod follow;
+pub mod follow;
 mod legal;
 mod limits;
 mod operators;

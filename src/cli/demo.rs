@@ -4,6 +4,7 @@ use std::sync::mpsc::Sender;
 
 use super::Failure;
 use super::plans;
+use crate::advise::follow::give_way;
 use crate::app::{self, Editor, State};
 use crate::catalog::Catalog;
 use crate::observe::{Demo, SourceChoice};
@@ -56,7 +57,10 @@ pub fn run(
     let departure = if let SourceChoice::Demo(departure) = choice { departure.clone() } else { Default::default() };
     let mut run = plan.clone();
     if !departure.changes.is_empty() {
-        let change = plans::change(&departure.changes).map_err(said)?;
+        let mut change = plans::change(&departure.changes).map_err(said)?;
+        // As in a sweep, what was only right together with the old value is derived anew.
+        let keys: Vec<&str> = change.set.iter().map(|(key, _)| *key).collect();
+        change.remove.extend(run.plan().map(|plan| give_way(plan, &keys)).unwrap_or_default());
         run.apply(run.with(&change).map_err(said)?, catalog);
         if let Some(fault) = run.faults().first() {
             return Err(said(fault.clone()));
@@ -73,4 +77,24 @@ pub fn run(
     // A run that is under way says more at first sight than one that is loading.
     let fits = prediction.capacity.verdict() != Verdict::DoesNotFit;
     Ok(Some(if fits { demo.after(head_start) } else { demo }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::Departure;
+
+    /// The manual's own examples (configs/help/sources.md) on the plan that opens.
+    #[test]
+    fn departures_of_the_manual_run() {
+        let catalog = std::sync::Arc::new(Catalog::embedded().unwrap());
+        let text = include_str!("../../configs/plans/13b_long_sequence.yaml").to_owned();
+        let plan = Editor::open_text("13b_long_sequence".to_owned(), None, text, &catalog);
+        for words in
+            ["sequence_parallel=false", "micro_batch_size=2,leak", "batch_size=8", "activation_checkpointing=full"]
+        {
+            let choice = SourceChoice::Demo(Departure::parse(words).unwrap());
+            assert!(run(&choice, &plan, Seconds(0.0), &catalog).unwrap().is_some(), "{words}");
+        }
+    }
 }

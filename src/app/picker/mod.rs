@@ -176,10 +176,15 @@ pub fn ranked(choices: &[Choice], typed: &str) -> Vec<usize> {
             let exact = choice.name.eq_ignore_ascii_case(typed);
             // A hit in the name counts more than one among its other names or facts.
             let name = score(&choice.name).map(|score| score * 2);
-            let other = score(&format!("{} {} {}", choice.name, choice.aliases, choice.facts));
+            let other = score(&format!("{} {}", choice.name, choice.aliases));
             let word =
                 if begins(&choice.name) || begins(&choice.aliases) { 2 } else { u8::from(begins(&choice.facts)) };
-            Some((exact, word, name.or(other)?, at))
+            // Sentences have most letters somewhere: what is typed stands in them as it is.
+            let stands = || {
+                let all = format!("{} {} {}", choice.name, choice.aliases, choice.facts).to_lowercase();
+                typed.to_lowercase().split_whitespace().all(|part| all.contains(part)).then_some(0)
+            };
+            Some((exact, word, name.or(other).or_else(stands)?, at))
         })
         .collect();
     found.order_by_key(|(exact, word, score, at)| (!exact, Reverse(*word), Reverse(*score), *at));
@@ -220,5 +225,9 @@ mod tests {
         assert_eq!(first(&Field::Gpu.choices(&catalog), "h200").as_deref(), Some("NVIDIA H200 SXM 141GB"));
         assert_eq!(first(&Field::Model.choices(&catalog), "l38b").as_deref(), Some("llama-3-8b"));
         assert_eq!(first(&Field::Precision.choices(&catalog), "{every: 2}"), None);
+        // Letters that lie scattered in a sentence are no word of it.
+        let quit = [Choice::of("quit", "leave; asks where something is unsaved")];
+        assert_eq!(first(&quit, "leak"), None);
+        assert_eq!(first(&quit, "unsaved leave").as_deref(), Some("quit"));
     }
 }
