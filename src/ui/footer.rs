@@ -86,10 +86,10 @@ pub fn lists_keys(state: &State) -> bool {
     (state.dialogs.picker.is_some() || question || state.notice.is_none()) && !typed
 }
 
-/// Whether nothing that is observed changes the line: it lists the keys of a pane other than a cluster's.
+/// Whether nothing that is observed changes the line: it lists the keys of a pane other than the Monitor.
 pub fn is_still(state: &State) -> bool {
     let asked = question(state).is_some() || state.run.telemetry.offered(&state.monitor, state.now).is_some();
-    state.notice.is_none() && !asked && lists_keys(state) && !shows_cluster(state)
+    state.notice.is_none() && !asked && lists_keys(state) && state.context() != MONITOR
 }
 
 /// The keys of the focused pane from the left; to the right what moves between panes, gets help and leaves, and before
@@ -111,7 +111,7 @@ fn draw_bindings(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     } else {
         // Everybody tries the arrows without being told.
         let (moving, others): (Vec<_>, Vec<_>) = pane.partition(|binding| binding.does(Action::Up));
-        left.extend(others.into_iter().chain(moving).map(|binding| of(binding, binding.word)));
+        left.extend(others.into_iter().chain(moving).map(|binding| of(binding, word(binding, state))));
     }
     let right: Vec<Span<'_>> =
         listed().filter(|binding| is_everywhere(binding)).flat_map(|binding| of(binding, binding.word)).collect();
@@ -119,6 +119,13 @@ fn draw_bindings(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let all = left.iter().map(|part| width_of(part)).sum::<usize>() + width_of(&right) + width_of(&save);
     let last = if state.plans.editor.modified() || all <= area.width as usize { [save, right].concat() } else { right };
     render(left, last, area, buffer);
+}
+
+/// What a key does now.
+fn word(binding: &Binding, state: &State) -> &'static str {
+    let attached = state.monitor.attached.as_ref().map(|attached| attached.pid);
+    let again = binding.does(Action::Attach) && attached.is_some() && state.monitor.selected_pid() == attached;
+    if again { "detach" } else { binding.word }
 }
 
 fn shows_cluster(state: &State) -> bool {

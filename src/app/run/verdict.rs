@@ -189,26 +189,36 @@ fn still(state: &State) -> Option<RunVerdict> {
 fn compared(state: &State) -> Option<RunVerdict> {
     let comparison = state.run.comparison.as_ref()?;
     // What is only derived from the first one comes after the pace, which is measured.
-    let is_derived = |residual: &&Residual<Bytes>| residual.observed.kind() == Some(ReadingKind::Estimated);
-    let parts = [&comparison.reserved, &comparison.allocated];
-    let told = parts.into_iter().filter(|residual| !is_derived(residual));
-    let memory: Vec<&Residual<Bytes>> = std::iter::once(&comparison.memory).chain(told).collect();
+    let is_derived = |part: &(&str, &Residual<Bytes>)| part.1.observed.kind() == Some(ReadingKind::Estimated);
+    // The header shows what the device holds: a figure of another kind says which.
+    let parts = [("RESERVED", &comparison.reserved), ("ALLOCATED", &comparison.allocated)];
+    let told = parts.into_iter().filter(|part| !is_derived(part));
+    let memory: Vec<(&str, &Residual<Bytes>)> = std::iter::once(("MEMORY", &comparison.memory)).chain(told).collect();
     let memory = || memory.iter().copied();
     let derived = || parts.into_iter().filter(is_derived).find_map(notable);
     let above = memory().filter_map(notable).find(|(relative, _)| *relative > 0.0);
     let below = memory().filter_map(notable).find(|(relative, _)| *relative < 0.0);
     let pace = pace(comparison);
-    let (words, gravity) = match (above, pace, below) {
-        (Some((_, words)), ..) => (words, Gravity::Warning),
-        (None, Some(slower), _) if slower > 0.0 => (format!("SLOWER {}", percent(slower)), Gravity::Warning),
-        (None, _, Some((_, words))) => (words, Gravity::Warning),
-        (None, Some(faster), None) => (format!("FASTER {}", percent(faster)), Gravity::Warning),
+    let words = match (above, pace, below) {
+        // Memory that still fits costs less than time that is gone.
+        (Some((more, _)), Some(slower), _) if slower > FAR && slower > more => slower_by(slower),
+        (Some((_, words)), ..) => words,
+        (None, Some(slower), _) if slower > 0.0 => slower_by(slower),
+        (None, _, Some((_, words))) => words,
+        (None, Some(faster), None) => format!("FASTER {}", percent(faster)),
         (None, None, None) => match derived() {
-            Some((_, words)) => (words, Gravity::Warning),
+            Some((_, words)) => words,
             None => return other(comparison),
         },
     };
-    Some(verdict(words, gravity))
+    Some(verdict(words, Gravity::Warning))
+}
+
+/// A step that takes so much longer than planned, as a share, is told before memory that is above the plan.
+const FAR: f64 = 0.5;
+
+fn slower_by(share: f64) -> String {
+    if share < 2.0 { format!("SLOWER {}", percent(share)) } else { format!("SLOWER {:.0}x", 1.0 + share) }
 }
 
 /// What only counters tell.
@@ -241,7 +251,7 @@ fn pace(comparison: &Comparison) -> Option<f64> {
 }
 
 /// A difference of memory that says something.
-fn notable(residual: &Residual<Bytes>) -> Option<(f64, String)> {
+fn notable((name, residual): (&str, &Residual<Bytes>)) -> Option<(f64, String)> {
     let (relative, seen) = residual.relative.filter(|_| residual.notable).zip(residual.observed.value())?;
     let gib = seen.gib() - residual.predicted.gib();
     let figure = match gib.abs() {
@@ -250,7 +260,7 @@ fn notable(residual: &Residual<Bytes>) -> Option<(f64, String)> {
         ..9.95 => format!("{gib:+.1} GiB"),
         _ => format!("{gib:+.0} GiB"),
     };
-    Some((relative, format!("MEMORY {figure}")))
+    Some((relative, format!("{name} {figure}")))
 }
 
 fn percent(share: f64) -> String {
