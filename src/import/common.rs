@@ -146,7 +146,8 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
         };
         imported.miss(keys::cluster::num_gpus, why);
     }
-    let product = context.variable(kubernetes::PRODUCT).or_else(|| context.variable(jobs::ACCELERATORS));
+    let product = [kubernetes::PRODUCT, jobs::ACCELERATORS, jobs::GPU_KIND];
+    let product = product.iter().find_map(|name| context.variable(name));
     let product = product.and_then(|found| found.and_then(|name| Some(context.catalog.gpu(&name)?.name.clone())));
     match context.run.gpus.first() {
         None if product.is_some() => imported.fill(keys::hardware::gpu_type, product),

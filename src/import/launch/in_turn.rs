@@ -25,7 +25,7 @@ pub fn in_turn(command: ShellCommand) -> Vec<ShellCommand> {
 }
 
 /// Whether a command starts Python or a launcher for anything that may train.
-pub(super) fn trains(launched: &LaunchCommand) -> bool {
+pub fn trains(launched: &LaunchCommand) -> bool {
     let tool = crate::file::trains_by_itself(&launched.program);
     let starts = launched.program.python || !launched.launchers.is_empty() || tool;
     starts && !launched.program.trains_nothing()

@@ -7,12 +7,15 @@ mod submitted;
 mod world;
 mod wrappers;
 
+use std::collections::BTreeMap;
+
 use super::arguments;
 use super::settings::Settings;
 use super::shell;
 use wrappers::{options_of, options_of_torchrun};
 
-pub use in_turn::in_turn;
+pub use in_turn::{in_turn, trains as starts};
+pub use wrappers::inner_at;
 pub use world::{LaunchEnvironment, World, of_environment, of_slurm};
 
 /// A command taken apart.
@@ -200,7 +203,8 @@ fn follow(words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
     } else if is_shell(name) {
         match shell_text(after) {
             Some((text, behind)) => {
-                let commands = shell::read(text, &|_| None).commands;
+                let given: BTreeMap<_, _> = launched.variables.iter().cloned().collect();
+                let commands = shell::read(text, &|name| given.get(name).cloned()).commands;
                 let commands = commands.into_iter().map(|command| command.words).collect();
                 follow(last_that_trains(commands, depth), launched, depth + 1);
                 // Its own words (`$0`, `$1`, …) where the text itself starts nothing that trains.
@@ -288,6 +292,9 @@ fn started(path: String, module: bool, python: bool, words: Vec<String>, launche
         launched.program = Program { path, module, python, words };
         return;
     };
+    if name == "singularity" || name == "apptainer" {
+        hand_into_container(launched);
+    }
     let (own, inner) = options_of(wrapper, &words);
     let options = arguments::read(&own).options;
     let inner_module = ["m", "module", "module_mode"].iter().any(|flag| options.is(flag));
@@ -306,6 +313,17 @@ fn started(path: String, module: bool, python: bool, words: Vec<String>, launche
         // torchrun and the others start a script with Python; a command of theirs may be named all the same.
         started(path.clone(), inner_module, true, words.to_vec(), launched, depth + 1);
     }
+}
+
+/// Variables that Singularity hands into its container under their names without the prefix (`singularity exec`, "--env").
+fn hand_into_container(launched: &mut LaunchCommand) {
+    const PREFIXES: [&str; 2] = ["SINGULARITYENV_", "APPTAINERENV_"];
+    let inside = |(name, value): &(String, String)| {
+        let name = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix))?;
+        Some((name.to_owned(), value.clone()))
+    };
+    let handed: Vec<(String, String)> = launched.variables.iter().filter_map(inside).collect();
+    launched.variables.extend(handed);
 }
 
 /// The command that a program hands on to: an entry point of a container, `tini`, a wrapper of
@@ -356,6 +374,7 @@ mod tests {
             ("env A=1 nohup nice -n 10 torchrun --tee 3 a.py", vec![Torchrun], "a.py", 0),
             ("timeout -k 5 10m python a.py b", vec![], "a.py", 1),
             ("srun -N4 --ntasks-per-node=8 -l -p part python a.py", vec![Srun], "a.py", 0),
+            ("env SINGULARITYENV_N=4 singularity exec --nv a.sif bash -lc torchrun~--nproc_per_node=$N~a.py~$N", vec![Torchrun], "a.py", 1),
             ("srun --nodes 4 bash -c torchrun~--nproc_per_node~8~a.py~x", vec![Srun, Torchrun], "a.py", 1),
             ("mpirun -np 16 --allow-run-as-root -x PATH --mca btl ^tcp python a.py x", vec![Mpirun], "a.py", 1),
             ("accelerate launch --multi_gpu --num_processes 8 a.py --x", vec![Accelerate], "a.py", 1),
