@@ -65,16 +65,27 @@ pub fn complete(imported: &mut ImportedPlan, name: &str, content: &str, context:
             (_, true) => "its neighbours are started as",
             _ => "started by",
         };
-        imported.note(format!("{}: {how} `{shown}`: what that says beside the file is taken", first.place));
+        let told = format!("{}: {how} `{shown}`: what that says beside the file is taken", first.place);
         if !first.neighbour {
+            imported.note(&told);
             imported.notes.retain(|note| note != trainer::NO_SCRIPT);
         }
+        let before = imported.json();
         merge(imported, &found);
+        // A neighbour that says nothing more is not worth a word.
+        if first.neighbour && imported.json() != before {
+            imported.note(told);
+        }
         if several {
             doubt_launcher(imported, &found);
         }
     }
     doubt(imported, content);
+}
+
+/// Whether a command that starts the file is written anywhere near: in its comments, a README or a script of a shell.
+pub fn is_started(name: &str, content: &str, context: &ImportContext) -> bool {
+    !commands(name, content, context).is_empty() || !starters::starting_scripts(name, context).paths.is_empty()
 }
 
 /// The plan of a file that no tool is known by, where a command that starts it is written near: the file is what that
@@ -196,7 +207,7 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
                 told.is_some_and(|told| matches!(&told.origin, Origin::File { name, .. } if name.ends_with(".py")));
             if of_script && others.is_empty() && matches!(origin, Origin::Argument(_)) {
                 imported.say(key, value.clone(), Origin::Program(format!("{}: {origin}", first.place)));
-            } else if told.is_some() && matches!(origin, Origin::Argument(_)) {
+            } else if told.is_some() && matches!(origin, Origin::Argument(_)) && !first.neighbour {
                 imported.note(format!("{}: {origin} {value} goes over the file's own {key}", first.place));
             }
             continue;

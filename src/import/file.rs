@@ -74,7 +74,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         "py" => {
             let chosen = torchtitan::chosen(name, content, around.which)?;
             let Some(read) = of_python(name, chosen.as_deref().unwrap_or(content), &context) else {
-                return of_arguments(name, content, around, catalog)
+                return of_arguments(name, content, &context)
                     .or_else(|refused| documented::starters::plan(name, content, &context, refused))
                     .or_else(|refused| hydra::plan_of_script(name, content, &context).ok_or(refused));
             };
@@ -174,7 +174,8 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
 
 /// The plan of a script that takes its arguments from a command line, or that trains in a loop of its own, as it starts
 /// where nobody gives it any: what it says by itself names a model and a batch.
-fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) -> Result<ImportedPlan, Refused> {
+fn of_arguments(name: &str, content: &str, context: &ImportContext) -> Result<ImportedPlan, Refused> {
+    let around = context.run;
     let parses = python_calls::parses_arguments(content) || content.contains("fire.Fire(");
     let why = if parses {
         "a script that takes its arguments from a command line: import that command"
@@ -189,7 +190,7 @@ fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catal
     let command = vec!["python".to_owned(), name.to_owned()];
     let files = ScriptFiles::around(around.files, name);
     let inner = ProcessView { command, withheld: true, which: None, files: &files, ..around.copy() };
-    let mut imported = of_command(&inner, catalog);
+    let mut imported = of_command(&inner, context.catalog);
     // What follows from a library's default is one too.
     let library = |found: &InferredValue| {
         let told = found.origin.to_string();
@@ -203,8 +204,14 @@ fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catal
         imported
             .note("its arguments are taken at their defaults: import the command that starts it, where it gives some");
     }
-    if !own_loop::is_loop(content) {
-        trainer::by_launcher(&mut imported);
+    if !own_loop::is_loop(content) && imported.is_default(keys::distribution::sharding) {
+        if let Some(started) = documented::starters::only(name, context) {
+            return Ok(started);
+        } else if documented::is_started(name, content, context) {
+            trainer::by_launcher(&mut imported);
+        } else {
+            imported.note(format!("nothing here starts it: taken as `python {name}`, without DeepSpeed or FSDP"));
+        }
     }
     Ok(imported)
 }

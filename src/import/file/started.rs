@@ -136,7 +136,8 @@ fn of_started(
     let mut imported = of_command(&inner, catalog);
     unset::note(&mut imported, &unset, script);
     unset::note_doubts(&mut imported, &doubts);
-    let found: Vec<String> = written.elsewhere().into_iter().collect();
+    // Python finds modules beside its program and among what is installed, wherever a shell stands.
+    let found: Vec<String> = written.elsewhere().into_iter().filter(|path| !path.ends_with(".py")).collect();
     for path in found.iter().take(MOST_ELSEWHERE) {
         imported.note(format!("{path}: found in this project, not where the script looks for it"));
     }

@@ -9,6 +9,7 @@ use super::super::python::ScriptReader;
 use super::super::rows::not_modelled;
 use super::super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::super::text::arguments as arguments_of;
+use super::super::vision::WholeModel;
 use super::super::{
     arguments, data_arguments, idle_arguments, own_config, script_adapters, script_defaults, script_doubts, trl,
 };
@@ -111,7 +112,9 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
         (None, Some(reader)) => script_head::of_script(&mut imported, reader),
         (None, None) => script_head::of_name(&mut imported, context, &settings),
     }
-    if let Some(reader) = reader.filter(|reader| imported.get(keys::lora::rank).is_none() && reader.freezes()) {
+    let parted = imported.tower.as_ref().and_then(|tower| tower.whole.as_ref()).is_some_and(WholeModel::is_parted);
+    let adapted = imported.get(keys::lora::rank).is_some();
+    if let Some(reader) = reader.filter(|reader| !adapted && !parted && reader.freezes()) {
         not_modelled(
             &mut imported,
             &format!("{} freezes parts of the model: all are counted as trained", reader.name()),
