@@ -10,7 +10,7 @@ use super::imported::{ImportedPlan, InferredValue};
 use super::kinds::{kind, of_settings};
 use super::launch::{self, Program};
 use super::liger;
-use super::refused::Refused;
+use super::refused::{self, Refused};
 use super::rows::not_modelled;
 use super::script_files::{ScriptFiles, near};
 use super::script_modules;
@@ -78,6 +78,11 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
                     .or_else(|refused| documented::starters::plan(name, content, &context, refused))
                     .or_else(|refused| hydra::plan_of_script(name, content, &context).ok_or(refused));
             };
+            // What starts it gives its arguments, and says how many there are of it.
+            let started = python_calls::parses_arguments(content).then(|| documented::starters::only(name, &context));
+            if let Some(started) = started.flatten() {
+                return Ok(started);
+            }
             Some(read)
         }
         _ => {
@@ -177,11 +182,7 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
 fn of_arguments(name: &str, content: &str, context: &ImportContext) -> Result<ImportedPlan, Refused> {
     let around = context.run;
     let parses = python_calls::parses_arguments(content) || content.contains("fire.Fire(");
-    let why = if parses {
-        "a script that takes its arguments from a command line: import that command"
-    } else {
-        "no training is recognised in this script: neither a Trainer nor a loop, nor a tool's configuration"
-    };
+    let why = refused::why_not(content, parses);
     let refused = || Refused::NoTool(format!("{name}: {why}"));
     let loops = || own_loop::is_loop(content) && own_loop::starts(content);
     if !(parses || loops()) {
@@ -269,6 +270,7 @@ pub fn of_script_alone(
         scheduled.iter().chain(&around.variables).map(|(name, value)| (name.clone(), value.clone())).collect();
     let script = followed(name, content, &variables, around);
     let options = script.options_of_a_model();
+    let factories = script.commands.iter().find_map(|command| refused::factory(&command.words));
     let jobs = handed_in(&script);
     let StartedCommands { mut trainings, others, further, absent } = started(name, script, &variables, around, catalog);
     let further = further
@@ -294,6 +296,7 @@ pub fn of_script_alone(
         (None, _) if others.is_empty() && jobs.len() == 1 => of_job_file(name, &jobs.concat(), around, catalog),
         (None, _) => Err(Refused::NoTool(match others.last() {
             Some(command) => format!("{name}: no tool known that trains by: {command}"),
+            None if factories.is_some() => format!("{name}: {}", factories.unwrap_or_default()),
             None if !absent.is_empty() => {
                 format!("{name}: it starts {}, which is not at hand", absent.join(", "))
             }
@@ -365,8 +368,9 @@ pub fn commands(content: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<Ve
 fn starting(all: Vec<shell::ShellCommand>) -> Vec<shell::ShellCommand> {
     let starts = |command: &shell::ShellCommand| {
         let launch::LaunchCommand { launchers, program, .. } = launch::take_apart(&command.words);
-        // Without arguments a file may train all the same, a module is a tool.
-        let runs = program.python && (!program.words.is_empty() || program.name().ends_with(".py"));
+        // Without arguments a file may train all the same; a module is a tool, but for one that is called after it.
+        let named = program.name().ends_with(".py") || program.name().contains('.') && program.trains_by_its_name();
+        let runs = program.python && (!program.words.is_empty() || named);
         !launchers.is_empty() || runs || trains_by_itself(&program)
     };
     all.into_iter().flat_map(launch::in_turn).filter(starts).take(MOST_COMMANDS).collect()

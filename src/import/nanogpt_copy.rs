@@ -27,7 +27,10 @@ pub fn own_optimizer(imported: &mut ImportedPlan, path: &str, script: &str, sett
     }
     if let Some(name) = code(script).find_map(other_step) {
         imported.drop(keys::training::optimizer);
-        imported.miss(keys::training::optimizer, format!("{path}: `{name}.step()` is none of the optimizer that it configures"));
+        imported.miss(
+            keys::training::optimizer,
+            format!("{path}: `{name}.step()` is none of the optimizer that it configures"),
+        );
     }
 }
 
@@ -48,10 +51,15 @@ pub fn own_context(imported: &mut ImportedPlan, path: &str, script: &str) {
     if !made.is_empty() && !code(script).any(|line| line.contains("autocast(")) {
         let precision = if code(script).any(|line| line.contains("allow_tf32 = True")) { "tf32" } else { "fp32" };
         imported.say(keys::training::precision, precision, Origin::Program(format!("{path}: no autocast in it")));
-    } else if !code(script).any(|line| line.contains("allow_tf32 = True") || line.contains("set_float32_matmul_precision"))
+    } else if !code(script)
+        .any(|line| line.contains("allow_tf32 = True") || line.contains("set_float32_matmul_precision"))
         && imported.get(keys::training::precision).is_some_and(|found| found.value == "tf32")
     {
-        imported.say(keys::training::precision, "fp32", Origin::Program(format!("{path}: allow_tf32 is not set in it")));
+        imported.say(
+            keys::training::precision,
+            "fp32",
+            Origin::Program(format!("{path}: allow_tf32 is not set in it")),
+        );
     }
 }
 

@@ -1,8 +1,10 @@
 //! What stands around a training program on its command line: interpreters, wrappers and
 //! launchers, and how many processes they start.
 
+mod container;
 mod in_turn;
 pub mod open;
+mod redirections;
 mod submitted;
 mod world;
 mod wrappers;
@@ -10,13 +12,13 @@ mod wrappers;
 use std::collections::BTreeMap;
 
 use super::arguments;
-use super::settings::Settings;
+use super::settings::{Settings, UNKNOWN};
 use super::shell;
 use wrappers::{options_of, options_of_torchrun};
 
 pub use in_turn::{in_turn, trains as starts};
-pub use wrappers::inner_at;
 pub use world::{LaunchEnvironment, World, of_environment, of_slurm};
+pub use wrappers::inner_at;
 
 /// A command taken apart.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -147,26 +149,8 @@ fn is_shell(name: &str) -> bool {
 /// Takes a command apart.
 pub fn take_apart(words: &[String]) -> LaunchCommand {
     let mut launched = LaunchCommand::default();
-    follow(without_redirections(words), &mut launched, 0);
+    follow(redirections::without(words), &mut launched, 0);
     launched
-}
-
-/// A command without what a shell takes out of it: `> train.log`, `2>&1`, `&>>log`, `< /dev/null`.
-fn without_redirections(words: &[String]) -> Vec<String> {
-    let mut kept = Vec::new();
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let sign = word.trim_start_matches(|letter: char| letter.is_ascii_digit()).trim_start_matches('&');
-        let behind = ["<<<", ">>", ">|", ">", "<"].iter().find_map(|sign_of| sign.strip_prefix(sign_of));
-        match behind {
-            // `<(…)` is a word of its own kind, `<name>` one that is to be filled in.
-            Some(rest) if rest.starts_with('(') || rest.ends_with('>') => kept.push(word.clone()),
-            Some("") => drop(words.next()),
-            Some(_) => {}
-            None => kept.push(word.clone()),
-        }
-    }
-    kept
 }
 
 /// More commands in each other than this are none.
@@ -197,7 +181,7 @@ fn follow(words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
         let module = after.iter().position(|word| word == "-m").and_then(|at| after.get(at..at + 2));
         let python = std::iter::once("python".to_owned()).chain(module.unwrap_or_default().iter().cloned());
         follow(python.chain(after[behind..].iter().cloned()).collect(), launched, depth + 1);
-    } else if is_python(name) {
+    } else if is_python(name) || starts_script(name, after) {
         let (path, module, words) = interpreted(after, "m");
         started(path, module, true, words, launched, depth);
     } else if is_shell(name) {
@@ -234,6 +218,11 @@ fn last_that_trains(mut commands: Vec<Vec<String>>, depth: usize) -> Vec<String>
     };
     let at = commands.iter().rposition(starts).or(commands.len().checked_sub(1));
     at.map(|at| commands.swap_remove(at)).unwrap_or_default()
+}
+
+/// Whether a word that only the run knows is an interpreter: `$PYTHON train.py`.
+fn starts_script(name: &str, words: &[String]) -> bool {
+    name == UNKNOWN && words.first().is_some_and(|word| word.ends_with(".py"))
 }
 
 /// Behind a program that is itself an argument: `python -c '…' WORDS`.
@@ -293,7 +282,7 @@ fn started(path: String, module: bool, python: bool, words: Vec<String>, launche
         return;
     };
     if name == "singularity" || name == "apptainer" {
-        hand_into_container(launched);
+        container::hand_into(launched);
     }
     let (own, inner) = options_of(wrapper, &words);
     let options = arguments::read(&own).options;
@@ -313,17 +302,6 @@ fn started(path: String, module: bool, python: bool, words: Vec<String>, launche
         // torchrun and the others start a script with Python; a command of theirs may be named all the same.
         started(path.clone(), inner_module, true, words.to_vec(), launched, depth + 1);
     }
-}
-
-/// Variables that Singularity hands into its container under their names without the prefix (`singularity exec`, "--env").
-fn hand_into_container(launched: &mut LaunchCommand) {
-    const PREFIXES: [&str; 2] = ["SINGULARITYENV_", "APPTAINERENV_"];
-    let inside = |(name, value): &(String, String)| {
-        let name = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix))?;
-        Some((name.to_owned(), value.clone()))
-    };
-    let handed: Vec<(String, String)> = launched.variables.iter().filter_map(inside).collect();
-    launched.variables.extend(handed);
 }
 
 /// The command that a program hands on to: an entry point of a container, `tini`, a wrapper of
@@ -374,7 +352,12 @@ mod tests {
             ("env A=1 nohup nice -n 10 torchrun --tee 3 a.py", vec![Torchrun], "a.py", 0),
             ("timeout -k 5 10m python a.py b", vec![], "a.py", 1),
             ("srun -N4 --ntasks-per-node=8 -l -p part python a.py", vec![Srun], "a.py", 0),
-            ("env SINGULARITYENV_N=4 singularity exec --nv a.sif bash -lc torchrun~--nproc_per_node=$N~a.py~$N", vec![Torchrun], "a.py", 1),
+            (
+                "env SINGULARITYENV_N=4 singularity exec --nv a.sif bash -lc torchrun~--nproc_per_node=$N~a.py~$N",
+                vec![Torchrun],
+                "a.py",
+                1,
+            ),
             ("srun --nodes 4 bash -c torchrun~--nproc_per_node~8~a.py~x", vec![Srun, Torchrun], "a.py", 1),
             ("mpirun -np 16 --allow-run-as-root -x PATH --mca btl ^tcp python a.py x", vec![Mpirun], "a.py", 1),
             ("accelerate launch --multi_gpu --num_processes 8 a.py --x", vec![Accelerate], "a.py", 1),

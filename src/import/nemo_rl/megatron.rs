@@ -187,7 +187,11 @@ fn precision_aware(imported: &mut ImportedPlan, settings: &Settings) {
 fn logits(imported: &mut ImportedPlan, settings: &Settings) {
     const DEFERRED: &str = "policy.megatron_cfg.defer_fp32_logits";
     if !settings.is(DEFERRED) {
-        imported.say(keys::training::loss, "vocab_parallel_fused", default("DistributedLogprob: fp32 logits and log-probabilities"));
+        imported.say(
+            keys::training::loss,
+            "vocab_parallel_fused",
+            default("DistributedLogprob: fp32 logits and log-probabilities"),
+        );
         imported.note("fp32 logits and log-probabilities: 12 bytes a logit stand there for a moment, 10 are counted");
     }
     settings.accept(DEFERRED);

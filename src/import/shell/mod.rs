@@ -157,7 +157,7 @@ impl Script {
 
     /// Whether a condition holds, its parts joined by `&&` and `||` one after the other; none where only a run could tell.
     fn holds(&self, condition: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<bool> {
-        let condition = &set_asked_for(condition);
+        let condition = &conjunction::set_asked_for(condition);
         let one = |part: &str| match part.trim().strip_prefix("((").and_then(|part| part.strip_suffix("))")) {
             Some(comparison) => self.compares(comparison, known),
             None if part.trim_start().trim_start_matches("! ").starts_with("[[") => {
@@ -341,26 +341,6 @@ impl Script {
             None => known(name),
         }
     }
-}
-
-/// A condition with `-v NAME`, which asks whether a variable is set, as one that asks for its value: no script that matters
-/// sets one to nothing and asks so.
-fn set_asked_for(condition: &str) -> String {
-    let words: Vec<&str> = condition.split(' ').collect();
-    let mut made: Vec<String> = Vec::new();
-    let mut before = "";
-    for (at, word) in words.iter().enumerate() {
-        let after_v = before == "-v" && at > 1 && matches!(words.get(at - 2), Some(&"[[" | &"[" | &"test" | &"!" | &"&&" | &"||"));
-        let name = word.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
-        if after_v && name && !word.is_empty() {
-            made.pop();
-            made.extend(["-n".to_owned(), format!("\"${{{word}-}}\"")]);
-        } else {
-            made.push((*word).to_owned());
-        }
-        before = word;
-    }
-    made.join(" ")
 }
 
 /// `name() { … }`, `function name { … }`: the name, and what stands in the braces.

@@ -42,13 +42,17 @@ impl Pattern {
     /// Whether a text is one that a marked pattern takes, `@(a|b)` and `?(a)` included, as `[[ … ]]` reads them by itself and
     /// `case` with `extglob`; none where only the run could tell or a sign is not followed.
     pub fn takes(marked: &str, text: &str) -> Option<bool> {
-        let answers: Option<Vec<Option<bool>>> = alternatives(marked, MOST_ALTERNATIVES)?
-            .iter()
-            .map(|one| Some(Self::read(one)?.matches(text)))
-            .collect();
+        let answers: Option<Vec<Option<bool>>> =
+            alternatives(marked, MOST_ALTERNATIVES)?.iter().map(|one| Some(Self::read(one)?.matches(text))).collect();
         let answers = answers?;
         let open = answers.contains(&None);
-        if answers.contains(&Some(true)) { Some(true) } else if open { None } else { Some(false) }
+        if answers.contains(&Some(true)) {
+            Some(true)
+        } else if open {
+            None
+        } else {
+            Some(false)
+        }
     }
 
     /// Reads a pattern in which a backslash stands before every letter that means itself. None of a sign that is not

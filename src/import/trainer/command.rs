@@ -9,12 +9,13 @@ use super::super::python::ScriptReader;
 use super::super::rows::not_modelled;
 use super::super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::super::text::arguments as arguments_of;
-use super::super::vision::WholeModel;
+use super::super::vision_parts::WholeModel;
 use super::super::{
     arguments, data_arguments, idle_arguments, own_config, script_adapters, script_defaults, script_doubts, trl,
 };
 use super::super::{
-    python_calls, python_lengths, script_classes, script_head, script_loading, script_modules, trainer_by_name,
+    python_calls, python_lengths, script_classes, script_head, script_loading, script_modules, script_patches,
+    trainer_by_name,
 };
 use super::lmflow;
 use super::{DEFAULTS, VERSION, config_file, data_parallel, known_script, leave_open, set_all, versions};
@@ -92,6 +93,8 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
     set_all(&mut imported, &settings, context, reader.as_ref());
     if let Some(reader) = &reader {
         script_loading::attention(&mut imported, reader);
+        reentrant::of_argument(&mut imported, &settings, reader);
+        script_patches::say(&mut imported, reader, context);
         let text = own.as_ref().map_or_else(|| reader.content(), OwnLoop::text);
         script_doubts::reconcile(&mut imported, reader, looped.then_some(text), &settings);
         script_adapters::loaded_for_training(&mut imported, reader);
