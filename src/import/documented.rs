@@ -198,7 +198,10 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
             value.key == keys::training::gradient_accumulation_steps || tower && value.key == keys::training::frozen;
         key && matches!(value.origin, Origin::Derived(_))
     };
-    let told = plan.values.iter().filter(|value| own(value.key) && !follows(value));
+    // Degrees that the file states in full have a number of GPUs of their own.
+    let other = ranks(imported).is_some_and(|ranks| plan.whole(keys::cluster::num_gpus).is_some_and(|all| all != ranks));
+    let counts = |key: &str| other && key.starts_with("cluster.");
+    let told = plan.values.iter().filter(|value| own(value.key) && !follows(value) && !counts(value.key));
     for InferredValue { key, value, origin } in told {
         if !open(imported, key) && !is_engines_own(imported, plan, key, value) {
             let told = imported.get(key).filter(|told| told.value != *value);
@@ -241,6 +244,20 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
     for line in plan.notes.iter().filter(of_options) {
         imported.note(line.clone());
     }
+}
+
+/// The ranks of degrees of which the file itself states the data-parallel one.
+fn ranks(imported: &ImportedPlan) -> Option<u64> {
+    const OTHERS: [&str; 3] = [
+        keys::distribution::tensor_parallel,
+        keys::distribution::pipeline_parallel,
+        keys::distribution::context_parallel,
+    ];
+    let data = imported.get(keys::distribution::data_parallel)?;
+    let stated = matches!(data.origin, Origin::File { .. }) || data.origin.to_string().contains("shards (");
+    let stated = stated && !data.origin.to_string().contains("what is left");
+    let data = imported.whole(keys::distribution::data_parallel).filter(|_| stated)?;
+    OTHERS.iter().try_fold(data, |all, key| all.checked_mul(imported.whole(key).unwrap_or(1)))
 }
 
 /// Whether a launcher's engine decides a value that a script's own call tells: DeepSpeed trains weights that were loaded in
