@@ -199,7 +199,8 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
         key && matches!(value.origin, Origin::Derived(_))
     };
     // Degrees that the file states in full have a number of GPUs of their own.
-    let other = ranks(imported).is_some_and(|ranks| plan.whole(keys::cluster::num_gpus).is_some_and(|all| all != ranks));
+    let other =
+        ranks(imported).is_some_and(|ranks| plan.whole(keys::cluster::num_gpus).is_some_and(|all| all != ranks));
     let counts = |key: &str| other && key.starts_with("cluster.");
     let told = plan.values.iter().filter(|value| own(value.key) && !follows(value) && !counts(value.key));
     for InferredValue { key, value, origin } in told {

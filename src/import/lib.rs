@@ -91,6 +91,7 @@ mod python_calls;
 mod python_lengths;
 mod python_models;
 mod python_sizes;
+mod rank_count;
 mod readers;
 mod recomputed;
 mod refused;
