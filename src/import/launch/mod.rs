@@ -190,7 +190,7 @@ fn follow(words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
                 let given: BTreeMap<_, _> = launched.variables.iter().cloned().collect();
                 let commands = shell::read(text, &|name| given.get(name).cloned()).commands;
                 let commands = commands.into_iter().map(|command| command.words).collect();
-                follow(last_that_trains(commands, depth), launched, depth + 1);
+                follow(in_turn::last_that_trains(commands, depth), launched, depth + 1);
                 // Its own words (`$0`, `$1`, …) where the text itself starts nothing that trains.
                 let redirected = behind.first().is_none_or(|word| word.contains('>'));
                 if launched.launchers.is_empty() && !launched.program.python && !redirected {
@@ -206,18 +206,6 @@ fn follow(words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
         // `./train.py --fp16`: its first line names Python.
         started(first.clone(), false, first.ends_with(".py"), after.to_vec(), launched, depth);
     }
-}
-
-/// Of a shell's commands the last that starts Python or a launcher (`torchrun … | tee log`) for anything that may
-/// train, else the last.
-fn last_that_trains(mut commands: Vec<Vec<String>>, depth: usize) -> Vec<String> {
-    let starts = |words: &Vec<String>| {
-        let mut launched = LaunchCommand::default();
-        follow(words.clone(), &mut launched, depth + 1);
-        in_turn::trains(&launched)
-    };
-    let at = commands.iter().rposition(starts).or(commands.len().checked_sub(1));
-    at.map(|at| commands.swap_remove(at)).unwrap_or_default()
 }
 
 /// Whether a word that only the run knows is an interpreter: `$PYTHON train.py`.
