@@ -194,6 +194,7 @@ pub fn slurm(script: &str) -> BTreeMap<String, String> {
                 "--ntasks-per-node" | "--tasks-per-node" => "tasks_per_node",
                 "--gpus-per-node" | "--gres" => "gpus",
                 "-G" | "--gpus" => "all_gpus",
+                "--gpus-per-task" => "gpus_per_task",
                 _ => continue,
             };
             // `gpu:a100:8`, `1-4`: the last number.
@@ -201,7 +202,7 @@ pub fn slurm(script: &str) -> BTreeMap<String, String> {
             if number.parse::<u64>().is_ok() {
                 told.insert(key, number);
             }
-            if let Some(kind) = kind_of_gpu(value).filter(|_| matches!(key, "gpus" | "all_gpus")) {
+            if let Some(kind) = kind_of_gpu(value).filter(|_| matches!(key, "gpus" | "all_gpus" | "gpus_per_task")) {
                 told.insert("kind", kind.to_owned());
             }
         }
@@ -218,7 +219,8 @@ pub fn slurm(script: &str) -> BTreeMap<String, String> {
     let tasks = whole("tasks").or_else(|| nodes?.checked_mul(whole("tasks_per_node")?));
     put(&["SLURM_NTASKS", "SLURM_NPROCS"], tasks);
     put(&["SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"], whole("tasks_per_node"));
-    let gpus = whole("gpus").or_else(|| whole("all_gpus")?.checked_div(nodes?.max(1)));
+    let of_tasks = || whole("gpus_per_task")?.checked_mul(whole("tasks_per_node").unwrap_or(1));
+    let gpus = whole("gpus").or_else(of_tasks).or_else(|| whole("all_gpus")?.checked_div(nodes?.max(1)));
     put(&["SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"], gpus);
     if let Some(gpus) = gpus.filter(|gpus| (1..=MOST_GPUS).contains(gpus)) {
         let list = (0..gpus).map(|gpu| gpu.to_string()).collect::<Vec<_>>().join(",");
@@ -252,6 +254,8 @@ mod tests {
         assert_eq!(found.get(GPU_KIND), None);
         let found = slurm("#SBATCH --gres=gpu:h100:4\n");
         assert_eq!(found.get(GPU_KIND).map(String::as_str), Some("h100"));
+        let found = slurm("#SBATCH --gpus-per-task=2\n#SBATCH --ntasks-per-node=2\n");
+        assert_eq!(found.get("SLURM_GPUS_ON_NODE").map(String::as_str), Some("4"));
         assert!(slurm("#SBATCH\necho 1").is_empty());
     }
 }

@@ -48,11 +48,14 @@ pub fn llava_like(imported: &ImportedPlan, settings: &Settings, tower: &str) -> 
     Some(WholeModel { preset, frozen, stated: false })
 }
 
+/// Parts of a model, and the arguments that say of them whether they train, with whether each freezes.
+type PartWithArguments = (&'static [&'static str], &'static [(&'static str, bool)]);
+
 /// The parts of a model that scripts let train or not by an argument of each, the argument's name and whether it freezes:
 /// Qwen's own `qwen-vl-finetune` (`qwenvl/train/train_qwen.py`, `set_model`) and `Qwen2-VL-Finetune`
 /// (`src/train/train_sft.py`, `configure_vision_tower`, `configure_llm`). A joint of tower and language model is in the
 /// tower there (`visual.merger`).
-const PARTS: [(&[&str], &[(&str, bool)]); 3] = [
+const PARTS: [PartWithArguments; 3] = [
     (&["vision_tower"], &[("tune_mm_vision", false), ("freeze_vision_tower", true)]),
     (&["multi_modal_projector"], &[("tune_mm_mlp", false), ("freeze_merger", true), ("tune_merger", false)]),
     (&["language_model", "lm_head"], &[("tune_mm_llm", false), ("freeze_llm", true)]),

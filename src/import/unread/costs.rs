@@ -86,6 +86,14 @@ const COSTS: &[Cost] = &[
         weighs: false,
         what: "cached blocks are given back between steps: less stays reserved, and steps take longer",
     },
+    // `accelerate/utils/memory.py`, `find_executable_batch_size`.
+    Cost {
+        names: &["auto_find_batch_size"],
+        costs: on,
+        under: Under::Everything,
+        weighs: false,
+        what: "a batch that does not fit is made smaller: the one that is stated is counted",
+    },
     // `torch/distributed/fsdp/_runtime_utils.py`, `_prefetch_handle`.
     Cost {
         names: &[
