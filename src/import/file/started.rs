@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::imported::ImportedPlan;
 use super::super::script_files::ScriptFiles;
 use super::super::{ProcessView, launch, of_command, shell, unset};
-use super::starting;
+use super::training_commands::starting;
 use crate::catalog::Catalog;
 
 /// No more files that were found elsewhere are named.
