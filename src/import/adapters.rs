@@ -23,7 +23,24 @@ pub fn set_targets(imported: &mut ImportedPlan, found: Option<Setting<Vec<String
         }
         _ => names,
     };
+    let names = names.map(|names| names.iter().flat_map(|name| joined(imported, name)).collect::<Vec<_>>());
     imported.set(keys::lora::targets, Some(names));
+}
+
+/// What layers of `modeling_baichuan.py` and `modeling_internlm2.py` are called in Llama's keys, which the catalogue has.
+fn joined(imported: &ImportedPlan, name: &str) -> Vec<String> {
+    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or_default();
+    let of = |family: &str| preset.starts_with(family);
+    let names: &[&str] = match name {
+        "W_pack" if of("baichuan") => &["q_proj", "k_proj", "v_proj"],
+        "wqkv" if of("internlm2") => &["q_proj", "k_proj", "v_proj"],
+        "wo" if of("internlm2") => &["o_proj"],
+        "w1" if of("internlm2") => &["gate_proj"],
+        "w3" if of("internlm2") => &["up_proj"],
+        "w2" if of("internlm2") => &["down_proj"],
+        other => &[other],
+    };
+    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// The embedding and the output matrix, where copies of them train whole beside the adapters (peft's `modules_to_save`).
@@ -107,7 +124,7 @@ pub fn settle(imported: &mut ImportedPlan) {
     let all = imported.get(keys::lora::targets).is_some_and(|found| found.value.to_string().contains("all-linear"));
     let three = imported.get(keys::lora::targets).is_some_and(|found| found.value.to_string().contains("q_proj"));
     let first_qwen = is_named(imported, &FIRST_QWEN);
-    if (all && (first_qwen || is_named(imported, &OTHERS))) || (three && first_qwen) {
+    if (all || three) && (first_qwen || is_named(imported, &OTHERS)) {
         imported.note(
             "adapters: the model's one layer for queries, keys and values has one adapter; three are counted, which are larger",
         );

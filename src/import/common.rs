@@ -11,6 +11,7 @@ use super::launch::{Launcher, Program, World};
 use super::origin::{Origin, Setting};
 use super::preset_length::{self, PresetInput};
 use super::python::ScriptSurroundings;
+use super::rank_count;
 use super::rows::not_modelled;
 use super::run_length;
 use super::settings::Settings;
@@ -132,7 +133,7 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
     imported.fill(keys::cluster::nodes, world.nodes.clone());
     imported.fill(keys::cluster::gpus_per_node, world.per_node.clone());
     if imported.get(keys::cluster::num_gpus).is_none() {
-        ranks(imported);
+        rank_count::told(imported);
         // So many need not stand in the one node that a launcher takes by itself.
         if imported.is_default(keys::cluster::nodes) && imported.get(keys::cluster::num_gpus).is_some() {
             imported.drop(keys::cluster::nodes);
@@ -146,7 +147,8 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
         };
         imported.miss(keys::cluster::num_gpus, why);
     }
-    let product = context.variable(kubernetes::PRODUCT).or_else(|| context.variable(jobs::ACCELERATORS));
+    let product = [kubernetes::PRODUCT, jobs::ACCELERATORS, jobs::GPU_KIND];
+    let product = product.iter().find_map(|name| context.variable(name));
     let product = product.and_then(|found| found.and_then(|name| Some(context.catalog.gpu(&name)?.name.clone())));
     match context.run.gpus.first() {
         None if product.is_some() => imported.fill(keys::hardware::gpu_type, product),
@@ -168,7 +170,7 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
 
 /// The degrees and batches that follow from what is known.
 pub fn derive(imported: &mut ImportedPlan) {
-    degrees(imported);
+    rank_count::degrees(imported);
     batches(imported);
     run_length::set_tokens(imported);
 }
@@ -193,61 +195,6 @@ pub fn without_driver(imported: &mut ImportedPlan) {
 fn unsettled(imported: &ImportedPlan) -> bool {
     imported.get(keys::cluster::num_gpus).is_some()
         || imported.missing.iter().any(|missing| missing.key == "cluster.num_gpus")
-}
-
-/// The degrees that share out a replica's work.
-const MODEL_DEGREES: [&str; 3] =
-    ["distribution.tensor_parallel", "distribution.pipeline_parallel", "distribution.context_parallel"];
-
-/// Where nobody tells the number of GPUs, three batch sizes do: each replica takes its part of the
-/// global batch (DeepSpeed refuses to start with any other number).
-fn ranks(imported: &mut ImportedPlan) {
-    let whole = |key| imported.whole(key).filter(|number| *number > 0);
-    let (Some(global), Some(micro), Some(steps)) =
-        (whole("model.batch_size"), whole("training.micro_batch_size"), whole("training.gradient_accumulation_steps"))
-    else {
-        return;
-    };
-    let local = micro.checked_mul(steps).filter(|local| global.is_multiple_of(*local));
-    let share = MODEL_DEGREES.iter().try_fold(1_u64, |product, key| product.checked_mul(whole(key).unwrap_or(1)));
-    let Some((data, gpus)) = local.zip(share).and_then(|(local, share)| {
-        let data = global / local;
-        Some((data, data.checked_mul(share)?))
-    }) else {
-        return;
-    };
-    let origin = Origin::Derived(format!("batch {global} / micro batch {micro} / {steps} steps"));
-    imported.say(keys::distribution::data_parallel, data, origin.clone());
-    imported.say(keys::cluster::num_gpus, gpus, origin);
-}
-
-/// Data parallelism: what the other degrees leave of the GPUs.
-fn degrees(imported: &mut ImportedPlan) {
-    let others: Vec<u64> = MODEL_DEGREES.iter().map(|key| imported.whole(key).unwrap_or(1).max(1)).collect();
-    let share = others.iter().try_fold(1_u64, |product, degree| product.checked_mul(*degree));
-    let (Some(gpus), Some(share)) = (imported.whole(keys::cluster::num_gpus), share) else { return };
-    if imported.get(keys::distribution::data_parallel).is_some() {
-        return;
-    }
-    if imported.missing.iter().any(|missing| MODEL_DEGREES.contains(&missing.key)) {
-        return imported.miss(keys::distribution::data_parallel, "needs the other degrees");
-    }
-    if !gpus.is_multiple_of(share) {
-        imported.note(format!("{gpus} GPUs are no multiple of tensor x pipeline x context = {share}"));
-        for key in ["cluster.num_gpus", "cluster.nodes", "cluster.gpus_per_node"] {
-            imported.drop(key);
-        }
-        imported.miss(keys::cluster::num_gpus, format!("the launcher's {gpus} do not go with the degrees"));
-        imported.miss(keys::distribution::data_parallel, "needs the number of GPUs");
-        return;
-    }
-    let words: Vec<String> = others.iter().map(u64::to_string).collect();
-    let origin = if share == 1 {
-        Origin::Derived(if gpus == 1 { "the only GPU".to_owned() } else { format!("all {gpus} GPUs") })
-    } else {
-        Origin::Derived(format!("{gpus} GPUs / tensor x pipeline x context ({})", words.join(" x ")))
-    };
-    imported.say(keys::distribution::data_parallel, gpus / share, origin);
 }
 
 /// Passes that are packed up to a number of tokens, where those of whole samples do not divide the batch: what packs them

@@ -27,6 +27,12 @@ const fn rests(
 const VERL: &[&str] = &["verl/workers/fsdp_workers.py", "verl/workers/engine_workers.py"];
 const OPENRLHF: &[&str] = &["openrlhf/utils/deepspeed/deepspeed.py", "openrlhf/utils/deepspeed.py"];
 const FACTORY: &[&str] = &["src/llamafactory/hparams/model_args.py", "src/llmtuner/hparams/model_args.py"];
+/// Before `hparams/model_args.py` had the switch, the model's preparation took it as given.
+const FACTORY_CHECKPOINTS: &[&str] = &[
+    "src/llmtuner/tuner/core/utils.py",
+    "src/llamafactory/hparams/model_args.py",
+    "src/llmtuner/hparams/model_args.py",
+];
 const NANO: &[&str] = &["model.py"];
 const CHATS: &[&str] =
     &["utils/ds_utils.py", "training/utils/ds_utils.py", "dschat/utils/ds_utils.py", "src/utils/ds_utils.py"];
@@ -45,7 +51,12 @@ const ASSUMPTIONS: &[Assumption] = &[
         &["openrlhf/utils/deepspeed/deepspeed_utils.py", "openrlhf/utils/deepspeed_utils.py"],
         &["grad_accum_dtype"],
     ),
-    rests("LLaMA-Factory 0.9", keys::training::activation_checkpointing, FACTORY, &["disable_gradient_checkpointing"]),
+    rests(
+        "LLaMA-Factory 0.9",
+        keys::training::activation_checkpointing,
+        FACTORY_CHECKPOINTS,
+        &["disable_gradient_checkpointing", "use_gradient_checkpointing: Optional[bool] = True"],
+    ),
     rests("LLaMA-Factory 0.9", keys::training::attention, FACTORY, &["\"auto\"", "AUTO"]),
     rests("nanotron ", keys::training::attention, &["src/nanotron/models/llama.py"], &["flash_attn"]),
     rests("nanotron ", keys::training::loss, &["src/nanotron/models/llama.py"], &["sharded_cross_entropy"]),

@@ -241,8 +241,36 @@ fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
 const IMAGE_ENCODER: u64 = 83_653_863;
 const TEXT_ENCODERS: [(&str, u64); 2] = [("stable-diffusion-1.5", 123_060_480), ("stable-diffusion-2.1", 340_387_840)];
 
-/// Counts the weights of the frozen encoders, where the script keeps them in the type that it computes in; those of SDXL
-/// are dropped, or kept in another, by the script.
+/// Both of SDXL's (ViT-L/14 and OpenCLIP's ViT-bigG/14), which its scripts for adapters hold to the end: what they delete is
+/// the list of them (`train_dreambooth_lora_sdxl.py`, `del tokenizers, text_encoders`).
+const TEXT_ENCODERS_OF_XL: u64 = 123_060_480 + 694_659_840;
+
+/// The same of SDXL, whose image encoder is in fp32 unless another stands in for it (`vae.to(…, dtype=torch.float32)`).
+fn encoders_of_xl(imported: &mut ImportedPlan, settings: &Settings, script: &str) -> Option<()> {
+    const OF_ADAPTERS: [&str; 2] = ["train_dreambooth_lora_sdxl", "train_text_to_image_lora_sdxl"];
+    let preset = imported.get(keys::model::preset)?.value.as_str()?.to_owned();
+    let is_xl = preset.starts_with("stable-diffusion-xl") && OF_ADAPTERS.iter().any(|name| script.starts_with(name));
+    let half = imported.get(keys::training::precision)?.value.as_str().is_some_and(|word| word.contains("16"));
+    let mixed = imported.get(keys::training::precision)?.value.as_str()?.ends_with("-mixed");
+    let text = if settings.is("train_text_encoder") { 0 } else { TEXT_ENCODERS_OF_XL };
+    let other = settings.holds("pretrained_vae_model_name_or_path") && script.starts_with("train_text_to_image");
+    // In the bytes of the type that the plan's weights have.
+    let image = if half && !mixed && !other { 2 * IMAGE_ENCODER } else { IMAGE_ENCODER };
+    let text = if mixed { text / 2 } else { text };
+    let millions =
+        (IMAGE_ENCODER + if settings.is("train_text_encoder") { 0 } else { TEXT_ENCODERS_OF_XL }) as f64 / 1e6;
+    if !is_xl {
+        return None;
+    }
+    let origin = Origin::Derived(format!("the frozen encoders of {preset}"));
+    imported.say(keys::training::frozen_models_billions, (image + text) as f64 / 1e9, origin);
+    imported.note(format!(
+        "the frozen encoders' weights, {millions:.0} M, are counted; their passes are not: steps take longer"
+    ));
+    Some(())
+}
+
+/// Counts the weights of the frozen encoders, where the script keeps them in the type that it computes in.
 fn encoders(imported: &mut ImportedPlan, settings: &Settings, script: &str) -> Option<()> {
     KNOWN.iter().find(|known| script.starts_with(**known) && !settings.is("pre_compute_text_embeddings"))?;
     let preset = imported.get(keys::model::preset)?.value.as_str()?.to_owned();
@@ -263,7 +291,8 @@ fn encoders(imported: &mut ImportedPlan, settings: &Settings, script: &str) -> O
 
 fn beside(imported: &mut ImportedPlan, settings: &Settings, script: &str) {
     let mut what = Vec::new();
-    if encoders(imported, settings, script).is_none() {
+    settings.accept("pretrained_vae_model_name_or_path");
+    if encoders(imported, settings, script).or_else(|| encoders_of_xl(imported, settings, script)).is_none() {
         what.push("the image encoder and the text encoders beside the denoiser");
     }
     if settings.is("train_text_encoder") {

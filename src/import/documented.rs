@@ -65,16 +65,27 @@ pub fn complete(imported: &mut ImportedPlan, name: &str, content: &str, context:
             (_, true) => "its neighbours are started as",
             _ => "started by",
         };
-        imported.note(format!("{}: {how} `{shown}`: what that says beside the file is taken", first.place));
+        let told = format!("{}: {how} `{shown}`: what that says beside the file is taken", first.place);
         if !first.neighbour {
+            imported.note(&told);
             imported.notes.retain(|note| note != trainer::NO_SCRIPT);
         }
+        let before = imported.json();
         merge(imported, &found);
+        // A neighbour that says nothing more is not worth a word.
+        if first.neighbour && imported.json() != before {
+            imported.note(told);
+        }
         if several {
             doubt_launcher(imported, &found);
         }
     }
     doubt(imported, content);
+}
+
+/// Whether a command that starts the file is written anywhere near: in its comments, a README or a script of a shell.
+pub fn is_started(name: &str, content: &str, context: &ImportContext) -> bool {
+    !commands(name, content, context).is_empty() || !starters::starting_scripts(name, context).paths.is_empty()
 }
 
 /// The plan of a file that no tool is known by, where a command that starts it is written near: the file is what that
@@ -187,7 +198,11 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
             value.key == keys::training::gradient_accumulation_steps || tower && value.key == keys::training::frozen;
         key && matches!(value.origin, Origin::Derived(_))
     };
-    let told = plan.values.iter().filter(|value| own(value.key) && !follows(value));
+    // Degrees that the file states in full have a number of GPUs of their own.
+    let other =
+        ranks(imported).is_some_and(|ranks| plan.whole(keys::cluster::num_gpus).is_some_and(|all| all != ranks));
+    let counts = |key: &str| other && key.starts_with("cluster.");
+    let told = plan.values.iter().filter(|value| own(value.key) && !follows(value) && !counts(value.key));
     for InferredValue { key, value, origin } in told {
         if !open(imported, key) && !is_engines_own(imported, plan, key, value) {
             let told = imported.get(key).filter(|told| told.value != *value);
@@ -196,7 +211,7 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
                 told.is_some_and(|told| matches!(&told.origin, Origin::File { name, .. } if name.ends_with(".py")));
             if of_script && others.is_empty() && matches!(origin, Origin::Argument(_)) {
                 imported.say(key, value.clone(), Origin::Program(format!("{}: {origin}", first.place)));
-            } else if told.is_some() && matches!(origin, Origin::Argument(_)) {
+            } else if told.is_some() && matches!(origin, Origin::Argument(_)) && !first.neighbour {
                 imported.note(format!("{}: {origin} {value} goes over the file's own {key}", first.place));
             }
             continue;
@@ -230,6 +245,20 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
     for line in plan.notes.iter().filter(of_options) {
         imported.note(line.clone());
     }
+}
+
+/// The ranks of degrees of which the file itself states the data-parallel one.
+fn ranks(imported: &ImportedPlan) -> Option<u64> {
+    const OTHERS: [&str; 3] = [
+        keys::distribution::tensor_parallel,
+        keys::distribution::pipeline_parallel,
+        keys::distribution::context_parallel,
+    ];
+    let data = imported.get(keys::distribution::data_parallel)?;
+    let stated = matches!(data.origin, Origin::File { .. }) || data.origin.to_string().contains("shards (");
+    let stated = stated && !data.origin.to_string().contains("what is left");
+    let data = imported.whole(keys::distribution::data_parallel).filter(|_| stated)?;
+    OTHERS.iter().try_fold(data, |all, key| all.checked_mul(imported.whole(key).unwrap_or(1)))
 }
 
 /// Whether a launcher's engine decides a value that a script's own call tells: DeepSpeed trains weights that were loaded in

@@ -2,29 +2,31 @@
 
 mod documents;
 mod started;
+mod training_commands;
 
 use std::collections::BTreeMap;
 
 use super::common::{self, ImportContext};
 use super::imported::{ImportedPlan, InferredValue};
 use super::kinds::{kind, of_settings};
-use super::launch::{self, Program};
+use super::launch::Program;
 use super::liger;
-use super::refused::Refused;
+use super::refused::{self, Refused};
 use super::rows::not_modelled;
 use super::script_files::{ScriptFiles, near};
 use super::script_modules;
 use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
-    ProcessView, bridge, build_nanogpt, diffusers, documented, hydra, intern_evo, jobs, llm_c, nanogpt, nanotron,
-    nemo_recipes, of_command, olmo, own_loop, prime_rl, primus, python_calls, scontrol, shell, stated_world, text,
-    torchtitan, trainer, xtuner,
+    ProcessView, bridge, build_nanogpt, diffusers, documented, hydra, intern_evo, jobs, nanogpt, nanotron,
+    nemo_recipes, of_command, olmo, own_loop, python_calls, scontrol, shell, stated_world, text, torchtitan, trainer,
+    xtuner,
 };
 use crate::catalog::Catalog;
 use crate::plan::{keys, schema};
 use documents::documents;
 use started::{StartedCommands, handed_in, started, trains};
+pub use training_commands::{commands, trains_by_itself};
 
 /// The plan of a file called `name`: a Hugging Face `config.json`, a configuration of a framework,
 /// or a script or text with a training command in it.
@@ -74,10 +76,15 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         "py" => {
             let chosen = torchtitan::chosen(name, content, around.which)?;
             let Some(read) = of_python(name, chosen.as_deref().unwrap_or(content), &context) else {
-                return of_arguments(name, content, around, catalog)
+                return of_arguments(name, content, &context)
                     .or_else(|refused| documented::starters::plan(name, content, &context, refused))
                     .or_else(|refused| hydra::plan_of_script(name, content, &context).ok_or(refused));
             };
+            // What starts it gives its arguments, and says how many there are of it.
+            let started = python_calls::parses_arguments(content).then(|| documented::starters::only(name, &context));
+            if let Some(started) = started.flatten() {
+                return Ok(started);
+            }
             Some(read)
         }
         _ => {
@@ -174,13 +181,10 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
 
 /// The plan of a script that takes its arguments from a command line, or that trains in a loop of its own, as it starts
 /// where nobody gives it any: what it says by itself names a model and a batch.
-fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) -> Result<ImportedPlan, Refused> {
+fn of_arguments(name: &str, content: &str, context: &ImportContext) -> Result<ImportedPlan, Refused> {
+    let around = context.run;
     let parses = python_calls::parses_arguments(content) || content.contains("fire.Fire(");
-    let why = if parses {
-        "a script that takes its arguments from a command line: import that command"
-    } else {
-        "no training is recognised in this script: neither a Trainer nor a loop, nor a tool's configuration"
-    };
+    let why = refused::why_not(content, parses);
     let refused = || Refused::NoTool(format!("{name}: {why}"));
     let loops = || own_loop::is_loop(content) && own_loop::starts(content);
     if !(parses || loops()) {
@@ -189,7 +193,7 @@ fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catal
     let command = vec!["python".to_owned(), name.to_owned()];
     let files = ScriptFiles::around(around.files, name);
     let inner = ProcessView { command, withheld: true, which: None, files: &files, ..around.copy() };
-    let mut imported = of_command(&inner, catalog);
+    let mut imported = of_command(&inner, context.catalog);
     // What follows from a library's default is one too.
     let library = |found: &InferredValue| {
         let told = found.origin.to_string();
@@ -203,8 +207,14 @@ fn of_arguments(name: &str, content: &str, around: &ProcessView, catalog: &Catal
         imported
             .note("its arguments are taken at their defaults: import the command that starts it, where it gives some");
     }
-    if !own_loop::is_loop(content) {
-        trainer::by_launcher(&mut imported);
+    if !own_loop::is_loop(content) && imported.is_default(keys::distribution::sharding) {
+        if let Some(started) = documented::starters::only(name, context) {
+            return Ok(started);
+        } else if documented::is_started(name, content, context) {
+            trainer::by_launcher(&mut imported);
+        } else {
+            imported.note(format!("nothing here starts it: taken as `python {name}`, without DeepSpeed or FSDP"));
+        }
     }
     Ok(imported)
 }
@@ -262,6 +272,7 @@ pub fn of_script_alone(
         scheduled.iter().chain(&around.variables).map(|(name, value)| (name.clone(), value.clone())).collect();
     let script = followed(name, content, &variables, around);
     let options = script.options_of_a_model();
+    let factories = script.commands.iter().find_map(|command| refused::factory(&command.words));
     let jobs = handed_in(&script);
     let StartedCommands { mut trainings, others, further, absent } = started(name, script, &variables, around, catalog);
     let further = further
@@ -287,6 +298,7 @@ pub fn of_script_alone(
         (None, _) if others.is_empty() && jobs.len() == 1 => of_job_file(name, &jobs.concat(), around, catalog),
         (None, _) => Err(Refused::NoTool(match others.last() {
             Some(command) => format!("{name}: no tool known that trains by: {command}"),
+            None if factories.is_some() => format!("{name}: {}", factories.unwrap_or_default()),
             None if !absent.is_empty() => {
                 format!("{name}: it starts {}, which is not at hand", absent.join(", "))
             }
@@ -345,49 +357,4 @@ fn of_options(options: Vec<String>, around: &ProcessView, catalog: &Catalog) -> 
     imported.unread = Some("the script that starts it".to_owned());
     imported.distrust();
     imported
-}
-
-/// No script that matters has more commands that start Python or a launcher.
-const MOST_COMMANDS: usize = 64;
-
-/// The commands of a script that start Python, a launcher or a tool that trains, in their order.
-pub fn commands(content: &str, known: &dyn Fn(&str) -> Option<String>) -> Vec<Vec<String>> {
-    starting(shell::read(content, known).commands).into_iter().map(|command| command.words).collect()
-}
-
-fn starting(all: Vec<shell::ShellCommand>) -> Vec<shell::ShellCommand> {
-    let starts = |command: &shell::ShellCommand| {
-        let launch::LaunchCommand { launchers, program, .. } = launch::take_apart(&command.words);
-        // Without arguments a file may train all the same, a module is a tool.
-        let runs = program.python && (!program.words.is_empty() || program.name().ends_with(".py"));
-        !launchers.is_empty() || runs || trains_by_itself(&program)
-    };
-    all.into_iter().flat_map(launch::in_turn).filter(starts).take(MOST_COMMANDS).collect()
-}
-
-/// Commands that start their launcher themselves: `llamafactory-cli train`, `trl sft`, `litgpt finetune_lora`.
-pub fn trains_by_itself(program: &Program) -> bool {
-    const COMMANDS: [&str; 10] =
-        ["llamafactory-cli", "lmf", "axolotl", "litgpt", "trl", "swift", "megatron", "openrlhf", "xtuner", "oumi"];
-    const TRAINING: [&str; 11] =
-        ["train", "pretrain", "finetune", "sft", "dpo", "kto", "grpo", "rloo", "reward", "pt", "rlhf"];
-    let what = program.words.first().map_or("", String::as_str);
-    if program.name() == "automodel" {
-        return program.words.iter().any(|word| word.ends_with(".yaml"));
-    }
-    llm_c::is_program(program.name())
-        || prime_rl::is_command(program)
-        || primus::is_command(program)
-        || takes_training_arguments(program)
-        || COMMANDS.contains(&program.name()) && (TRAINING.contains(&what) || what.starts_with("finetune_"))
-}
-
-/// Whether a project's own command, which its package installs, is given `TrainingArguments`: `autoalign-cli sft`,
-/// `petrogpt-train`.
-fn takes_training_arguments(program: &Program) -> bool {
-    let given = |option: &str| {
-        let option = |word: &String| word.split('=').next() == Some(option);
-        program.words.iter().any(option)
-    };
-    !program.python && given("--model_name_or_path") && given("--per_device_train_batch_size")
 }

@@ -152,6 +152,24 @@ pub fn with_places(mut imported: ImportedPlan, settings: &Settings) -> ImportedP
     imported
 }
 
+/// What a job of Slurm calls its GPUs, in `--gres` or `--gpus-per-node`.
+pub const GPU_KIND: &str = "--gres";
+
+/// No node has more.
+const MOST_GPUS: u64 = 64;
+
+/// The kind of `gpu:h100:4`, of `h100:4`. A cluster calls boards of two sizes by these names: they tell none.
+fn kind_of_gpu(value: &str) -> Option<&str> {
+    const OF_TWO_SIZES: [&str; 4] = ["a100", "v100", "h100_mig", "p100"];
+    let parts: Vec<&str> = value.split(':').collect();
+    let kind = match parts.as_slice() {
+        ["gpu", kind, _] => *kind,
+        [kind, _] if *kind != "gpu" => *kind,
+        _ => return None,
+    };
+    (!OF_TWO_SIZES.contains(&kind.to_lowercase().as_str())).then_some(kind)
+}
+
 /// What Slurm sets for a script by its `#SBATCH` lines.
 pub fn slurm(script: &str) -> BTreeMap<String, String> {
     let mut told: BTreeMap<&str, String> = BTreeMap::new();
@@ -176,12 +194,16 @@ pub fn slurm(script: &str) -> BTreeMap<String, String> {
                 "--ntasks-per-node" | "--tasks-per-node" => "tasks_per_node",
                 "--gpus-per-node" | "--gres" => "gpus",
                 "-G" | "--gpus" => "all_gpus",
+                "--gpus-per-task" => "gpus_per_task",
                 _ => continue,
             };
             // `gpu:a100:8`, `1-4`: the last number.
             let number = value.rsplit([':', '-']).next().unwrap_or("").to_owned();
             if number.parse::<u64>().is_ok() {
                 told.insert(key, number);
+            }
+            if let Some(kind) = kind_of_gpu(value).filter(|_| matches!(key, "gpus" | "all_gpus" | "gpus_per_task")) {
+                told.insert("kind", kind.to_owned());
             }
         }
     }
@@ -197,25 +219,43 @@ pub fn slurm(script: &str) -> BTreeMap<String, String> {
     let tasks = whole("tasks").or_else(|| nodes?.checked_mul(whole("tasks_per_node")?));
     put(&["SLURM_NTASKS", "SLURM_NPROCS"], tasks);
     put(&["SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"], whole("tasks_per_node"));
-    let gpus = whole("gpus").or_else(|| whole("all_gpus")?.checked_div(nodes?.max(1)));
+    let of_tasks = || whole("gpus_per_task")?.checked_mul(whole("tasks_per_node").unwrap_or(1));
+    let gpus = whole("gpus").or_else(of_tasks).or_else(|| whole("all_gpus")?.checked_div(nodes?.max(1)));
     put(&["SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"], gpus);
+    if let Some(gpus) = gpus.filter(|gpus| (1..=MOST_GPUS).contains(gpus)) {
+        let list = (0..gpus).map(|gpu| gpu.to_string()).collect::<Vec<_>>().join(",");
+        variables.extend(["SLURM_JOB_GPUS", "SLURM_STEP_GPUS"].map(|name| (name.to_owned(), list.clone())));
+    }
+    if let Some(kind) = told.remove("kind") {
+        variables.insert(GPU_KIND.to_owned(), kind);
+    }
     variables
 }
 
 #[cfg(test)]
 mod tests {
-    use super::slurm;
+    use super::{GPU_KIND, slurm};
 
     #[test]
     fn directives_say_what_slurm_sets() {
         let found = slurm(
             "#!/bin/bash\n#SBATCH --nodes=4 # four\n#SBATCH --ntasks-per-node 8\n#SBATCH --gres=gpu:a100:8\n#SBATCH -t 1:00\n",
         );
-        for (name, value) in
-            [("SLURM_NNODES", "4"), ("SLURM_NTASKS", "32"), ("SLURM_NTASKS_PER_NODE", "8"), ("SLURM_GPUS_ON_NODE", "8")]
-        {
+        for (name, value) in [
+            ("SLURM_NNODES", "4"),
+            ("SLURM_NTASKS", "32"),
+            ("SLURM_NTASKS_PER_NODE", "8"),
+            ("SLURM_GPUS_ON_NODE", "8"),
+            ("SLURM_JOB_GPUS", "0,1,2,3,4,5,6,7"),
+        ] {
             assert_eq!(found.get(name).map(String::as_str), Some(value), "{name}");
         }
+        // A100s have 40 or 80 GB, H100s of one node one size.
+        assert_eq!(found.get(GPU_KIND), None);
+        let found = slurm("#SBATCH --gres=gpu:h100:4\n");
+        assert_eq!(found.get(GPU_KIND).map(String::as_str), Some("h100"));
+        let found = slurm("#SBATCH --gpus-per-task=2\n#SBATCH --ntasks-per-node=2\n");
+        assert_eq!(found.get("SLURM_GPUS_ON_NODE").map(String::as_str), Some("4"));
         assert!(slurm("#SBATCH\necho 1").is_empty());
     }
 }

@@ -195,6 +195,13 @@ fn share_out(imported: &mut ImportedPlan, context: &ImportContext, command: &str
         imported.say(keys::distribution::sharding, "zero3", default("FSDP over several devices"));
         imported.say(keys::distribution::engine, "fsdp1", default("FSDPStrategy"));
     }
+    // Pretraining shards within a node (`litgpt/pretrain.py`, `sharding_strategy="HYBRID_SHARD"`).
+    let nodes = imported.whole(keys::cluster::nodes).is_some_and(|nodes| nodes > 1);
+    if let Some(each) =
+        imported.whole(keys::cluster::gpus_per_node).filter(|_| nodes && command.starts_with("pretrain"))
+    {
+        imported.say(keys::distribution::shard_group, each, default("HYBRID_SHARD"));
+    }
     let recomputed = several && !command.starts_with("pretrain");
     imported.say(
         keys::training::activation_checkpointing,

@@ -291,8 +291,7 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
         Some(found) => arguments.set("attn_implementation", "sdpa".into(), found.origin),
         None => {}
     }
-    // Blocks are recomputed unless that is turned off.
-    // `fp4` and `nf4` take as much.
+    // Blocks are recomputed unless that is turned off. `fp4` and `nf4` take as much.
     ["gradient_checkpointing", "quantization_method", "quantization_type"]
         .iter()
         .for_each(|name| settings.accept(name));
@@ -395,6 +394,7 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
             imported,
             "finetuning_type freeze: which layers are frozen has no word in a plan; all are counted as trained",
         ),
+        "full" => loaded::leave_adapters(settings),
         _ => {}
     }
 }

@@ -5,7 +5,7 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::launch::base;
 use super::origin::{Origin, Setting};
-use super::vision;
+use super::{model_paths, vision};
 use crate::plan::keys;
 
 const CONFIG: &str = "config.json";
@@ -102,12 +102,17 @@ pub fn set(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<
             Origin::Derived(format!("{origin} {name}: its name holds it")),
         );
     }
-    if let Some(preset) = above(context, &name) {
+    if let Some(preset) = model_paths::above(context, &name) {
         imported.note(format!("model: {name} is not known: taken as {preset}, which a folder of its path is called"));
         let origin = Origin::Derived(format!("{origin} {name}: a folder of its path"));
         if vision::set(imported, context, &preset, &origin) {
             return;
         }
+        return imported.say(keys::model::preset, preset, origin);
+    }
+    if let Some(preset) = model_paths::sized_below(context, &name) {
+        imported.note(format!("model: {name} is not known: taken as {preset}, which its path calls it"));
+        let origin = Origin::Derived(format!("{origin} {name}: a folder and a size"));
         return imported.say(keys::model::preset, preset, origin);
     }
     let why = format!("{name}: neither a model of the catalogue nor a config.json on this machine");
@@ -230,21 +235,6 @@ pub fn held(context: &ImportContext, name: &str) -> Option<String> {
     })
 }
 
-/// A model of the catalogue that a folder of a path is called, of which the last part tells no size of its own:
-/// `outputs/Qwen2.5-7B-Instruct/checkpoint-500`.
-fn above(context: &ImportContext, path: &str) -> Option<String> {
-    const OTHERS: [&str; 6] = ["reward", "draft", "prune", "distil", "merge", "moe"];
-    let (folders, last) = path.rsplit_once('/')?;
-    // `organisation/name` on the hub has no folders.
-    let local = folders.contains('/') || path.starts_with('.');
-    let own = billions(last).is_some() || OTHERS.iter().any(|part| path.to_lowercase().contains(part));
-    if !local || own || vision::is_multimodal(path) {
-        return None;
-    }
-    let sized = folders.rsplit('/').find(|folder| billions(folder).is_some())?;
-    preset(context, sized).or_else(|| held(context, sized))
-}
-
 /// A name whose version is written with `-` for the point: `llama-3-1-8b`.
 fn pointed(name: &str) -> Option<String> {
     let words: Vec<&str> = name.split('-').collect();
@@ -304,7 +294,7 @@ fn bits(name: &str) -> Option<u64> {
 }
 
 /// A size in a name: `my-7B-model`, `opt_1.3b`, `350m`.
-fn billions(name: &str) -> Option<f64> {
+pub fn billions(name: &str) -> Option<f64> {
     let lower = base(name).to_lowercase();
     let lower = lower.trim_end_matches(".json");
     // `17B-16E`, `8x7B`: a size of one expert, or of what a token meets, is not the model's.

@@ -213,7 +213,8 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     accumulation(imported, settings, context);
     let word = settings.text("dtype").map(|found| {
         found.map(|name| match name.as_str() {
-            "float32" => "fp32",
+            // `torch.backends.cuda.matmul.allow_tf32 = True` (`train.py`).
+            "float32" => "tf32",
             "float16" => "fp16-mixed",
             _ => "bf16-mixed",
         })

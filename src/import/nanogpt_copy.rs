@@ -25,13 +25,41 @@ pub fn own_optimizer(imported: &mut ImportedPlan, path: &str, script: &str, sett
         imported.drop(keys::training::optimizer);
         imported.miss(keys::training::optimizer, format!("{path}: which of its optimizers it makes is not followed"));
     }
+    if let Some(name) = code(script).find_map(other_step) {
+        imported.drop(keys::training::optimizer);
+        imported.miss(
+            keys::training::optimizer,
+            format!("{path}: `{name}.step()` is none of the optimizer that it configures"),
+        );
+    }
+}
+
+/// What takes a step in a line, where it is neither nanoGPT's optimizer nor its scaler: a wrapper, another optimizer.
+fn other_step(line: &str) -> Option<&str> {
+    const OWN: [&str; 2] = ["optim", "sched"];
+    const OTHERS: [&str; 5] = ["scaler", "prof", "profiler", "env", "timer"];
+    let before = line.split_once(".step(")?.0;
+    let name = before.rsplit(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').next()?;
+    let own = OWN.iter().any(|part| name.contains(part)) || OTHERS.contains(&name) || name == "opt";
+    // `for opt in optimizers: opt.step()` steps what is configured.
+    (!own && !name.is_empty()).then_some(name)
 }
 
 /// A copy whose context is `nullcontext()` and never autocast computes in the type of its weights, whatever `dtype` says.
 pub fn own_context(imported: &mut ImportedPlan, path: &str, script: &str) {
     let made: Vec<&str> = code(script).map(str::trim_start).filter(|line| line.starts_with("ctx =")).collect();
     if !made.is_empty() && !code(script).any(|line| line.contains("autocast(")) {
-        imported.say(keys::training::precision, "fp32", Origin::Program(format!("{path}: no autocast in it")));
+        let precision = if code(script).any(|line| line.contains("allow_tf32 = True")) { "tf32" } else { "fp32" };
+        imported.say(keys::training::precision, precision, Origin::Program(format!("{path}: no autocast in it")));
+    } else if !code(script)
+        .any(|line| line.contains("allow_tf32 = True") || line.contains("set_float32_matmul_precision"))
+        && imported.get(keys::training::precision).is_some_and(|found| found.value == "tf32")
+    {
+        imported.say(
+            keys::training::precision,
+            "fp32",
+            Origin::Program(format!("{path}: allow_tf32 is not set in it")),
+        );
     }
 }
 

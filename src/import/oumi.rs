@@ -240,10 +240,32 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings) {
     };
     imported.set(keys::training::precision, word);
     imported.miss(keys::training::precision, "model.torch_dtype_str auto: the checkpoint's own type");
-    // FSDP casts by it, whatever autocast does (`core/distributed.py`, `MixedPrecision`).
     if let Some(found) = settings.text("fsdp.mixed_precision").filter(|_| settings.is("fsdp.enable_fsdp")) {
-        imported.drop(keys::training::precision);
+        sharded_precision(imported, settings, found);
+    }
+}
+
+/// What FSDP computes in. accelerate is told so by `ACCELERATE_MIXED_PRECISION` and raises 16-bit weights that train to fp32
+/// shards (`accelerator.py`, `_prepare_fsdp`: "Upcasted low precision parameters"); Oumi's own trainer shards them in the
+/// type that they have (`core/distributed.py`, `prepare_model_for_distributed`).
+fn sharded_precision(imported: &mut ImportedPlan, settings: &Settings, found: Setting<String>) {
+    let stored = imported.get(keys::training::precision).map(|told| told.value.clone());
+    let own = settings.text("training.trainer_type").is_some_and(|told| told.value.eq_ignore_ascii_case("oumi"));
+    let adapted = settings.is("training.use_peft");
+    imported.drop(keys::training::precision);
+    let word = match found.value.as_str() {
+        "bf16" => "bf16-mixed",
+        "fp16" => "fp16-mixed",
+        _ => "",
+    };
+    let half = stored.as_ref().is_some_and(|stored| *stored == "bf16" || *stored == "fp16");
+    let plain = word.trim_end_matches("-mixed");
+    let word = if own && half && stored.is_some_and(|stored| stored == plain) { plain } else { word };
+    // Frozen weights keep their type, and peft has adapters in fp32.
+    if word.is_empty() || adapted || (own && half && word != plain) {
         imported.miss(keys::training::precision, format!("{}: FSDP's own mixed precision", found.origin));
+    } else {
+        imported.say(keys::training::precision, word, found.origin);
     }
 }
 

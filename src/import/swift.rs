@@ -279,7 +279,14 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCo
             // Nothing quantises without a method (`quant_args.py`, `get_quantization_config`); before 3.0 bitsandbytes did.
             let bits = settings.whole("quant_bits").filter(|_| swift_names::quantises(imported, settings));
             let bits = bits.or_else(|| settings.whole("quantization_bit")).filter(|bits| matches!(bits.value, 4 | 8));
-            adapters::set(imported, settings.whole("lora_rank"), (VERSION, 8), bits);
+            // AdaLoRA has its ranks in a setting of its own, and begins with more than it ends with (`tuner_args.py`).
+            let (rank, usual) = match kind.value.as_str() {
+                "adalora" => ("adalora_init_r", 12),
+                _ => ("lora_rank", 8),
+            };
+            let told = settings.whole(rank).filter(|_| kind.value != "adalora" || settings.is_set(rank));
+            adapters::set(imported, told, (VERSION, usual), bits);
+            swift_names::say_kind(imported, settings, &kind.value);
             let other = settings.text("quant_method").filter(|found| found.value != "bnb");
             adapters::set_double_quant(imported, settings.flag("bnb_4bit_use_double_quant"), VERSION, other);
             let targets = settings.texts("target_modules").map(|found| {

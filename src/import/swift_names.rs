@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::arguments;
 use super::imported::ImportedPlan;
 use super::origin::Origin;
+use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
 
 const VERSION: &str = "ms-swift 2";
@@ -144,5 +145,20 @@ pub fn bundled(arguments: &mut Settings, settings: &Settings) {
         if stage == 3 {
             put("zero_optimization.offload_param.device", "cpu".into());
         }
+    }
+}
+
+/// What some kinds of adapters are beside LoRA's.
+pub fn say_kind(imported: &mut ImportedPlan, settings: &Settings, kind: &str) {
+    match kind {
+        "adalora" => {
+            settings.accept("adalora_target_r");
+            imported.note("AdaLoRA: its ranks shrink from adalora_init_r to adalora_target_r; the first is counted");
+        }
+        // `tuners/longlora/longlora.py`, `LongLoRAModelType`: `embedder_and_normalizer`.
+        "longlora" => {
+            not_modelled(imported, "longlora: the embedding and the norms train too, and attention is in groups")
+        }
+        _ => {}
     }
 }

@@ -9,6 +9,7 @@ use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::settings::Settings;
+use super::vision_parts::{PROJECTOR, WholeModel, llava_like, stated_parts};
 use crate::plan::keys;
 
 /// Parameters of a tower and of what joins it to a language model, and whether they are trained.
@@ -23,27 +24,6 @@ pub struct Tower {
     pub whole: Option<WholeModel>,
     /// Pixels of the largest image that is shown.
     pub pixels: Option<Setting<u64>>,
-}
-
-/// A preset that is a language model with its tower.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WholeModel {
-    preset: String,
-    /// What of it does not train where the tower does not.
-    frozen: Vec<&'static str>,
-}
-
-impl WholeModel {
-    /// What tools freeze of a checkpoint is its tower with what joins it.
-    fn of(preset: impl Into<String>) -> Self {
-        Self { preset: preset.into(), frozen: vec!["vision_tower", "multi_modal_projector"] }
-    }
-
-    /// Images of any size are shown, in steps of so many pixels: four patches are one token.
-    fn grain(&self) -> Option<u64> {
-        let of = |start: &str, pixels: u64| self.preset.starts_with(start).then_some(pixels);
-        of("qwen3", 32).or_else(|| of("qwen2", 28))
-    }
 }
 
 /// A vision model's name without the words for how it was tuned, its language model, and the parameters of its tower
@@ -248,27 +228,28 @@ pub fn of_llava(imported: &mut ImportedPlan, settings: &Settings) {
     });
     if let Some(named) = named {
         settings.accept("vision_tower");
+        // A layer or two of a few million parameters.
+        if settings
+            .text(PROJECTOR)
+            .is_none_or(|found| ["linear", "mlp2x_gelu", "mlp1x_gelu"].contains(&found.value.as_str()))
+        {
+            settings.accept(PROJECTOR);
+        }
         imported.tower = Some(named);
     }
+    let adapted = imported.get(keys::lora::rank).is_some();
     let Some(tower) = imported.tower.as_mut() else { return };
-    tower.trained |= trains(settings);
-    tower.frozen &= !tower.trained;
+    let parts = tower.whole.as_mut().filter(|_| !adapted).and_then(|whole| Some((whole, stated_parts(settings)?)));
+    if let Some((whole, frozen)) = parts {
+        (tower.trained, tower.frozen) = (!frozen.contains(&"vision_tower"), frozen.contains(&"vision_tower"));
+        (whole.frozen, whole.stated) = (frozen, true);
+    } else {
+        tower.trained |= trains(settings);
+        tower.frozen &= !tower.trained;
+    }
     if tower.whole.as_ref().is_some_and(|whole| whole.grain().is_some()) {
         tower.pixels = settings.whole("image_max_pixels").or_else(|| settings.whole("max_pixels"));
     }
-}
-
-/// LLaVA 1.5 by its parts: Vicuna, CLIP at 336 pixels, a projector of two layers. Its own scripts train all but the tower, or
-/// with `--tune_mm_mlp_adapter True` the projector alone (`llava/train/train.py`).
-fn llava_like(imported: &ImportedPlan, settings: &Settings, tower: &str) -> Option<WholeModel> {
-    let language = imported.get(keys::model::preset)?.value.as_str()?.to_owned();
-    let sizes = [("llama-2-7b", "llava-1.5-7b"), ("llama-2-13b", "llava-1.5-13b")];
-    let preset = sizes.into_iter().find(|(name, _)| *name == language)?.1.to_owned();
-    let projector = settings.text("mm_projector_type").filter(|found| found.value == "mlp2x_gelu");
-    projector.filter(|_| tower == "clip-vit-large-patch14-336")?;
-    let alone = settings.flag("tune_mm_mlp_adapter").is_some_and(|found| found.value);
-    let frozen = if alone { vec!["vision_tower", "language_model", "lm_head"] } else { vec!["vision_tower"] };
-    Some(WholeModel { preset, frozen })
 }
 
 /// Whether the whole model can stand for it: nothing cuts its layers, and other modules than transformers' have no tower
@@ -342,7 +323,8 @@ fn set_whole(imported: &mut ImportedPlan, tower: &Tower, whole: &WholeModel) {
             "what trains of the vision tower and its projector beside adapters, which are counted on the language model alone",
         );
     }
-    if tower.frozen && !tower.trained && !adapted {
+    let frozen = whole.stated || (tower.frozen && !tower.trained);
+    if frozen && !adapted && !whole.frozen.is_empty() {
         let modules: Vec<String> = whole.frozen.iter().map(|module| (*module).to_owned()).collect();
         imported.set(keys::training::frozen, Some(Setting::new(modules, origin)));
     }

@@ -142,6 +142,10 @@ fn the_draws_are_broad_and_mostly_right() {
         "eightyfourth",
         "eightyfifth",
         "eightysixth",
+        "eightyseventh",
+        "eightyeighth",
+        "eightyninth",
+        "ninetieth",
         "scripts_first",
         "scripts_second",
     ];

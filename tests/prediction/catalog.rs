@@ -278,6 +278,9 @@ fn presets_of_other_tools_have_the_published_size() {
         ("nemotron-h-8b", 8.1),
         ("nemotron-nano-9b-v2", 8.89),
         ("granite-3-3b-a800m", 3.3),
+        // The table of its README.
+        ("baichuan-13b", 13.264_901_120),
+        ("baichuan2-13b", 13.896_668_160),
         ("hunyuan-a13b", 80.0),
         ("kimi-k2", 1026.0),
         ("lfm2-350m", 0.354_483_968),

@@ -77,6 +77,15 @@ pub fn plan(name: &str, content: &str, context: &ImportContext, refused: Refused
     Ok(imported)
 }
 
+/// The run that scripts of a shell start a file in, where all of them come to the same plan.
+pub fn only(name: &str, context: &ImportContext) -> Option<ImportedPlan> {
+    let runs = starting_scripts(name, context).runs;
+    let [(run, plan)] = runs.as_slice() else { return None };
+    let mut imported = plan.clone();
+    imported.note(format!("started by {}", run.place));
+    imported.names_no_model().is_none().then_some(imported)
+}
+
 /// The plan of a file of settings by the one script in Python that reads it.
 fn read_by_script(name: &str, context: &ImportContext) -> Option<ImportedPlan> {
     match super::scripts::readers(name, context).as_mut_slice() {
@@ -136,7 +145,7 @@ pub struct StartingScripts {
     /// Each command that is understood, once, with its plan.
     pub runs: Vec<(Documented, ImportedPlan)>,
     /// The scripts that start the file, whether that is understood or not.
-    paths: Vec<String>,
+    pub paths: Vec<String>,
 }
 
 /// What starts the file in the scripts of the nearest folder that has one.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::imported::ImportedPlan;
 use super::super::script_files::ScriptFiles;
 use super::super::{ProcessView, launch, of_command, shell, unset};
-use super::starting;
+use super::training_commands::starting;
 use crate::catalog::Catalog;
 
 /// No more files that were found elsewhere are named.
@@ -136,7 +136,8 @@ fn of_started(
     let mut imported = of_command(&inner, catalog);
     unset::note(&mut imported, &unset, script);
     unset::note_doubts(&mut imported, &doubts);
-    let found: Vec<String> = written.elsewhere().into_iter().collect();
+    // Python finds modules beside its program and among what is installed, wherever a shell stands.
+    let found: Vec<String> = written.elsewhere().into_iter().filter(|path| !path.ends_with(".py")).collect();
     for path in found.iter().take(MOST_ELSEWHERE) {
         imported.note(format!("{path}: found in this project, not where the script looks for it"));
     }

@@ -1,19 +1,24 @@
 //! What stands around a training program on its command line: interpreters, wrappers and
 //! launchers, and how many processes they start.
 
+mod container;
 mod in_turn;
 pub mod open;
+mod redirections;
 mod submitted;
 mod world;
 mod wrappers;
 
+use std::collections::BTreeMap;
+
 use super::arguments;
-use super::settings::Settings;
+use super::settings::{Settings, UNKNOWN};
 use super::shell;
 use wrappers::{options_of, options_of_torchrun};
 
-pub use in_turn::in_turn;
+pub use in_turn::{in_turn, trains as starts};
 pub use world::{LaunchEnvironment, World, of_environment, of_slurm};
+pub use wrappers::inner_at;
 
 /// A command taken apart.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -144,26 +149,8 @@ fn is_shell(name: &str) -> bool {
 /// Takes a command apart.
 pub fn take_apart(words: &[String]) -> LaunchCommand {
     let mut launched = LaunchCommand::default();
-    follow(without_redirections(words), &mut launched, 0);
+    follow(redirections::without(words), &mut launched, 0);
     launched
-}
-
-/// A command without what a shell takes out of it: `> train.log`, `2>&1`, `&>>log`, `< /dev/null`.
-fn without_redirections(words: &[String]) -> Vec<String> {
-    let mut kept = Vec::new();
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let sign = word.trim_start_matches(|letter: char| letter.is_ascii_digit()).trim_start_matches('&');
-        let behind = ["<<<", ">>", ">|", ">", "<"].iter().find_map(|sign_of| sign.strip_prefix(sign_of));
-        match behind {
-            // `<(…)` is a word of its own kind, `<name>` one that is to be filled in.
-            Some(rest) if rest.starts_with('(') || rest.ends_with('>') => kept.push(word.clone()),
-            Some("") => drop(words.next()),
-            Some(_) => {}
-            None => kept.push(word.clone()),
-        }
-    }
-    kept
 }
 
 /// More commands in each other than this are none.
@@ -194,15 +181,16 @@ fn follow(words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
         let module = after.iter().position(|word| word == "-m").and_then(|at| after.get(at..at + 2));
         let python = std::iter::once("python".to_owned()).chain(module.unwrap_or_default().iter().cloned());
         follow(python.chain(after[behind..].iter().cloned()).collect(), launched, depth + 1);
-    } else if is_python(name) {
+    } else if is_python(name) || starts_script(name, after) {
         let (path, module, words) = interpreted(after, "m");
         started(path, module, true, words, launched, depth);
     } else if is_shell(name) {
         match shell_text(after) {
             Some((text, behind)) => {
-                let commands = shell::read(text, &|_| None).commands;
+                let given: BTreeMap<_, _> = launched.variables.iter().cloned().collect();
+                let commands = shell::read(text, &|name| given.get(name).cloned()).commands;
                 let commands = commands.into_iter().map(|command| command.words).collect();
-                follow(last_that_trains(commands, depth), launched, depth + 1);
+                follow(in_turn::last_that_trains(commands, depth), launched, depth + 1);
                 // Its own words (`$0`, `$1`, …) where the text itself starts nothing that trains.
                 let redirected = behind.first().is_none_or(|word| word.contains('>'));
                 if launched.launchers.is_empty() && !launched.program.python && !redirected {
@@ -220,16 +208,9 @@ fn follow(words: Vec<String>, launched: &mut LaunchCommand, depth: usize) {
     }
 }
 
-/// Of a shell's commands the last that starts Python or a launcher (`torchrun … | tee log`) for anything that may
-/// train, else the last.
-fn last_that_trains(mut commands: Vec<Vec<String>>, depth: usize) -> Vec<String> {
-    let starts = |words: &Vec<String>| {
-        let mut launched = LaunchCommand::default();
-        follow(words.clone(), &mut launched, depth + 1);
-        in_turn::trains(&launched)
-    };
-    let at = commands.iter().rposition(starts).or(commands.len().checked_sub(1));
-    at.map(|at| commands.swap_remove(at)).unwrap_or_default()
+/// Whether a word that only the run knows is an interpreter: `$PYTHON train.py`.
+fn starts_script(name: &str, words: &[String]) -> bool {
+    name == UNKNOWN && words.first().is_some_and(|word| word.ends_with(".py"))
 }
 
 /// Behind a program that is itself an argument: `python -c '…' WORDS`.
@@ -288,6 +269,9 @@ fn started(path: String, module: bool, python: bool, words: Vec<String>, launche
         launched.program = Program { path, module, python, words };
         return;
     };
+    if name == "singularity" || name == "apptainer" {
+        container::hand_into(launched);
+    }
     let (own, inner) = options_of(wrapper, &words);
     let options = arguments::read(&own).options;
     let inner_module = ["m", "module", "module_mode"].iter().any(|flag| options.is(flag));
@@ -356,6 +340,12 @@ mod tests {
             ("env A=1 nohup nice -n 10 torchrun --tee 3 a.py", vec![Torchrun], "a.py", 0),
             ("timeout -k 5 10m python a.py b", vec![], "a.py", 1),
             ("srun -N4 --ntasks-per-node=8 -l -p part python a.py", vec![Srun], "a.py", 0),
+            (
+                "env SINGULARITYENV_N=4 singularity exec --nv a.sif bash -lc torchrun~--nproc_per_node=$N~a.py~$N",
+                vec![Torchrun],
+                "a.py",
+                1,
+            ),
             ("srun --nodes 4 bash -c torchrun~--nproc_per_node~8~a.py~x", vec![Srun, Torchrun], "a.py", 1),
             ("mpirun -np 16 --allow-run-as-root -x PATH --mca btl ^tcp python a.py x", vec![Mpirun], "a.py", 1),
             ("accelerate launch --multi_gpu --num_processes 8 a.py --x", vec![Accelerate], "a.py", 1),

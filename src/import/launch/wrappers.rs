@@ -303,6 +303,24 @@ pub fn leads_on(wrapper: &Wrapper, words: &[String]) -> bool {
     }
 }
 
+/// Where in a command the one begins that those in front of it start, once on each node or as it is: `srun --nodes 2
+/// singularity exec image.sif bash train.sh`. Launchers that start Python are none of them.
+pub fn inner_at(words: &[String]) -> usize {
+    const MOST: usize = 8;
+    let mut at = 0;
+    for _ in 0..MOST {
+        let Some((name, rest)) = words.get(at..).and_then(<[String]>::split_first) else { break };
+        let runs = |wrapper: &&Wrapper| {
+            let plain = matches!(wrapper.kind, None | Some(LauncherKind::Srun)) && !wrapper.runs_modules();
+            plain && (wrapper.words == 0 || leads_on(wrapper, rest))
+        };
+        let Some(wrapper) = find(super::base(name)).filter(runs) else { break };
+        let inner = options_of(wrapper, rest).1.len();
+        at = words.len().saturating_sub(inner).max(at + 1);
+    }
+    at.min(words.len())
+}
+
 /// A wrapper's own words, and the command behind them.
 pub fn options_of(wrapper: &Wrapper, words: &[String]) -> (Vec<String>, Vec<String>) {
     let mut own = Vec::new();

@@ -66,3 +66,10 @@ pub fn of_v1(imported: &mut ImportedPlan, settings: &Settings) {
         }
     }
 }
+
+/// A full training has no use for what adapters are told.
+pub fn leave_adapters(settings: &Settings) {
+    for name in ["lora_rank", "lora_alpha", "lora_dropout", "lora_target"] {
+        settings.accept(name);
+    }
+}

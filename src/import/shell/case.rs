@@ -76,7 +76,7 @@ impl Branches {
         let falls = std::mem::take(&mut case.falls);
         let OpenCase { word, is_own, .. } = case.clone();
         let decided = is_own && patterns.iter().all(|one| script.decides_itself(one));
-        let is = |one: &String| Pattern::read(&script.pattern_text(one, known))?.matches(&word);
+        let is = |one: &String| Pattern::takes(&script.pattern_text(one, known), &word);
         let each: Vec<Option<bool>> = patterns.iter().map(is).collect();
         let holds = match (each.contains(&Some(true)), each.contains(&None)) {
             _ if falls => Some(true),

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::{MAX_TEXT, Script, Surroundings, UNKNOWN, UNSET, assignment};
-use crate::jobs;
+use crate::{jobs, launch};
 
 /// The script that a command starts, and the words behind it.
 pub fn started(command: &[String]) -> Option<(&str, &[String])> {
@@ -53,8 +53,8 @@ pub(super) fn positional(name: &str, words: &[String]) -> Option<String> {
 }
 
 impl Script {
-    /// Follows a script that a command starts, where it can be read; whether it could. Its variables are its own:
-    /// it has those that are exported, and `leading`, which stand in front of the command.
+    /// Follows a script that a command starts, also behind what starts it elsewhere (`srun --nodes 2 bash train.sh`): what
+    /// trains in it is started there.
     pub(super) fn start(
         &mut self,
         leading: &[String],
@@ -62,6 +62,21 @@ impl Script {
         around: &Surroundings,
         depth: usize,
     ) -> bool {
+        let (wrappers, inner) = command.split_at(launch::inner_at(command));
+        let first = self.commands.len();
+        let followed = self.start_alone(leading, inner, around, depth);
+        for one in self.commands.iter_mut().skip(first).filter(|_| followed && !wrappers.is_empty()) {
+            if launch::starts(&launch::take_apart(&one.words)) {
+                let at = one.words.iter().take_while(|word| assignment(word).is_some()).count();
+                one.words.splice(at..at, wrappers.iter().cloned());
+            }
+        }
+        followed
+    }
+
+    /// Follows a script that a command starts, where it can be read; whether it could. Its variables are its own:
+    /// it has those that are exported, and `leading`, which stand in front of the command.
+    fn start_alone(&mut self, leading: &[String], command: &[String], around: &Surroundings, depth: usize) -> bool {
         let Some((path, words)) = started(command) else { return false };
         let submitted = command.first().is_some_and(|first| is_submission(first));
         // `sbatch $0`: its own commands are read anyway.

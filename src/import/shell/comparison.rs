@@ -30,8 +30,8 @@ pub fn holds_marked(words: &[String]) -> Option<bool> {
     if let [one, sign, other] = marked.as_slice() {
         let is = |pattern: Option<Pattern>| pattern?.matches(&plain(one));
         match sign.as_str() {
-            "=" | "==" => return is(Pattern::read(other)),
-            "!=" => return is(Pattern::read(other)).map(|is| !is),
+            "=" | "==" => return Pattern::takes(other, &plain(one)),
+            "!=" => return Pattern::takes(other, &plain(one)).map(|is| !is),
             "=~" => return is(Pattern::regular(other)),
             _ => {}
         }

@@ -65,3 +65,25 @@ pub fn asked(condition: &str) -> Option<&str> {
     let command = condition.strip_prefix("! ").unwrap_or(condition).trim();
     (!command.is_empty() && !TESTS.iter().any(|start| command.starts_with(start))).then_some(command)
 }
+
+/// A condition with `-v NAME`, which asks whether a variable is set, as one that asks for its value: no script that matters
+/// sets one to nothing and asks so.
+pub fn set_asked_for(condition: &str) -> String {
+    let words: Vec<&str> = condition.split(' ').collect();
+    let mut made: Vec<String> = Vec::new();
+    let mut before = "";
+    for (at, word) in words.iter().enumerate() {
+        let after_v = before == "-v"
+            && at > 1
+            && matches!(words.get(at - 2), Some(&"[[" | &"[" | &"test" | &"!" | &"&&" | &"||"));
+        let name = word.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        if after_v && name && !word.is_empty() {
+            made.pop();
+            made.extend(["-n".to_owned(), format!("\"${{{word}-}}\"")]);
+        } else {
+            made.push((*word).to_owned());
+        }
+        before = word;
+    }
+    made.join(" ")
+}

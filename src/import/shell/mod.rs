@@ -157,6 +157,7 @@ impl Script {
 
     /// Whether a condition holds, its parts joined by `&&` and `||` one after the other; none where only a run could tell.
     fn holds(&self, condition: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<bool> {
+        let condition = &conjunction::set_asked_for(condition);
         let one = |part: &str| match part.trim().strip_prefix("((").and_then(|part| part.strip_suffix("))")) {
             Some(comparison) => self.compares(comparison, known),
             None if part.trim_start().trim_start_matches("! ").starts_with("[[") => {

@@ -9,6 +9,10 @@ use crate::settings::UNKNOWN;
 impl Script {
     /// What `$(command)` stands for; unknown where only a run could tell.
     pub(super) fn output(&self, command: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
+        // A comment between the options of a command that goes on: `` `# where it is stored` ``.
+        if command.trim_start().starts_with('#') && !command.trim().contains('\n') {
+            return String::new();
+        }
         // Of what a function puts together the known words stay: they are options.
         let whole = |text: &String| {
             let options = text.split_whitespace().any(|word| word.starts_with("--"));

@@ -39,8 +39,24 @@ impl Element {
 pub struct Pattern(Vec<Element>);
 
 impl Pattern {
+    /// Whether a text is one that a marked pattern takes, `@(a|b)` and `?(a)` included, as `[[ … ]]` reads them by itself and
+    /// `case` with `extglob`; none where only the run could tell or a sign is not followed.
+    pub fn takes(marked: &str, text: &str) -> Option<bool> {
+        let answers: Option<Vec<Option<bool>>> =
+            alternatives(marked, MOST_ALTERNATIVES)?.iter().map(|one| Some(Self::read(one)?.matches(text))).collect();
+        let answers = answers?;
+        let open = answers.contains(&None);
+        if answers.contains(&Some(true)) {
+            Some(true)
+        } else if open {
+            None
+        } else {
+            Some(false)
+        }
+    }
+
     /// Reads a pattern in which a backslash stands before every letter that means itself. None of a sign that is not
-    /// followed (`@(a|b)`, `[[:alpha:]]`).
+    /// followed (`+(a|b)`, `[[:alpha:]]`).
     pub fn read(text: &str) -> Option<Self> {
         let mut elements = Vec::new();
         let mut letters = text.chars().peekable();
@@ -137,6 +153,26 @@ impl Pattern {
     }
 }
 
+/// No pattern that matters has more.
+const MOST_ALTERNATIVES: usize = 64;
+
+/// The plain patterns that one with `@(a|b)` or `?(a|b)` stands for.
+fn alternatives(text: &str, most: usize) -> Option<Vec<String>> {
+    let opens = |at: usize| at > 0 && text.get(..at - 1).is_some_and(|before| !before.ends_with('\\'));
+    let found = text.match_indices('(').map(|(at, _)| at).find(|at| opens(*at) && text[..*at].ends_with(['@', '?']));
+    let Some(open) = found else { return Some(vec![text.to_owned()]) };
+    let close = open + text.get(open..)?.find(')')?;
+    let (before, inner) = (text.get(..open - 1)?, text.get(open + 1..close)?);
+    if inner.contains(['(', '\\']) {
+        return None;
+    }
+    let nothing = text[..open].ends_with('?').then_some("");
+    let rest = alternatives(text.get(close + 1..)?, most)?;
+    let parts: Vec<&str> = inner.split('|').chain(nothing).collect();
+    let all = parts.iter().flat_map(|part| rest.iter().map(move |rest| format!("{before}{part}{rest}")));
+    (parts.len() * rest.len() <= most).then(|| all.collect())
+}
+
 /// Whether a letter of a text stands for what only the run knows.
 fn unknown(letter: char) -> bool {
     matches!(letter, '?' | UNKNOWN_PART)
@@ -172,6 +208,15 @@ mod tests {
     #[test]
     fn patterns_match_as_in_a_shell() {
         // bash(1), "Pattern Matching".
+        for (pattern, text, is) in [
+            ("@(7b|13b)", "13b", Some(true)),
+            ("qwen?(2)-@(7b|13b)*", "qwen-7b-chat", Some(true)),
+            ("@(7b|13b)", "70b", Some(false)),
+            ("@(7b|?)", "x", Some(true)),
+            ("+(7)", "77", None),
+        ] {
+            assert_eq!(Pattern::takes(pattern, text), is, "{pattern} {text}");
+        }
         for (pattern, text, is) in [
             ("7*", "7B-chat", Some(true)),
             ("7*", "13B", Some(false)),

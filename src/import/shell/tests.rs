@@ -367,3 +367,14 @@ fn a_word_is_read_back_as_it_was() {
     assert_eq!(quoted("--a 1 --b 'x'"), "'--a 1 --b '\\''x'\\'''");
     assert_eq!(quoted(""), "''");
 }
+
+#[test]
+fn a_variable_that_is_set_is_told_from_one_that_is_not() {
+    assert_eq!(last("A=1\nif [[ -v A ]]; then python a.py; else python b.py; fi"), ["python", "a.py"]);
+    assert_eq!(last("if [[ ! -v A ]]; then python a.py; else python b.py; fi"), ["python", "a.py"]);
+}
+
+#[test]
+fn a_substituted_comment_is_nothing() {
+    assert_eq!(last("python a.py `# why` --b 2"), ["python", "a.py", "--b", "2"]);
+}

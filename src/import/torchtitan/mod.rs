@@ -117,6 +117,10 @@ fn architecture(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     if plain == "debugmodel" && debug::set(imported, (&name.value, &flavor), &origin, context) {
         return;
     }
+    // `experiments/deepseek_v3` names its models as Hugging Face does: `deepseek-ai/DeepSeek-V2-Lite`.
+    if flavor.value.contains('/') {
+        return model::set(imported, context, flavor);
+    }
     let folder = settings.first_text(&["model.hf_assets_path", "hf_assets_path"]);
     match folder {
         Some(found) => model::set(imported, context, found),

@@ -9,11 +9,13 @@ use super::super::python::ScriptReader;
 use super::super::rows::not_modelled;
 use super::super::settings::{DefaultValue, Settings, UNKNOWN};
 use super::super::text::arguments as arguments_of;
+use super::super::vision_parts::WholeModel;
 use super::super::{
     arguments, data_arguments, idle_arguments, own_config, script_adapters, script_defaults, script_doubts, trl,
 };
 use super::super::{
-    python_calls, python_lengths, script_classes, script_head, script_loading, script_modules, trainer_by_name,
+    python_calls, python_lengths, script_classes, script_head, script_loading, script_modules, script_patches,
+    trainer_by_name,
 };
 use super::lmflow;
 use super::{DEFAULTS, VERSION, config_file, data_parallel, known_script, leave_open, set_all, versions};
@@ -91,6 +93,8 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
     set_all(&mut imported, &settings, context, reader.as_ref());
     if let Some(reader) = &reader {
         script_loading::attention(&mut imported, reader);
+        reentrant::of_argument(&mut imported, &settings, reader);
+        script_patches::say(&mut imported, reader, context);
         let text = own.as_ref().map_or_else(|| reader.content(), OwnLoop::text);
         script_doubts::reconcile(&mut imported, reader, looped.then_some(text), &settings);
         script_adapters::loaded_for_training(&mut imported, reader);
@@ -111,7 +115,9 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
         (None, Some(reader)) => script_head::of_script(&mut imported, reader),
         (None, None) => script_head::of_name(&mut imported, context, &settings),
     }
-    if let Some(reader) = reader.filter(|reader| imported.get(keys::lora::rank).is_none() && reader.freezes()) {
+    let parted = imported.tower.as_ref().and_then(|tower| tower.whole.as_ref()).is_some_and(WholeModel::is_parted);
+    let adapted = imported.get(keys::lora::rank).is_some();
+    if let Some(reader) = reader.filter(|reader| !adapted && !parted && reader.freezes()) {
         not_modelled(
             &mut imported,
             &format!("{} freezes parts of the model: all are counted as trained", reader.name()),

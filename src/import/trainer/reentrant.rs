@@ -46,6 +46,29 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
     say(imported, section.or_else(written).or_else(|| settings.flag(NAME)));
 }
 
+/// What an argument of a script's own says that it hands on: `training_args.gradient_checkpointing_kwargs = {"use_reentrant":
+/// model_args.use_reentrant}` (peft, `examples/sft/train.py`).
+pub fn of_argument(imported: &mut ImportedPlan, settings: &Settings, reader: &ScriptReader) {
+    const OWN: &str = "use_reentrant";
+    let handed = reader.whole().lines().filter(|line| !line.trim_start().starts_with('#')).any(|line| {
+        let value =
+            line.split_once("\"use_reentrant\":").or_else(|| line.split_once("use_reentrant=")).map(|(_, value)| value);
+        value.is_some_and(|value| {
+            value.trim_start().split(['}', ',', ')']).next().is_some_and(|word| word.ends_with(".use_reentrant"))
+        })
+    });
+    if !handed || settings.get(OWN).is_none() {
+        return;
+    }
+    imported.drop(keys::training::use_reentrant);
+    match settings.flag(OWN) {
+        Some(found) => say(imported, Some(found)),
+        None => {
+            imported.miss(keys::training::use_reentrant, "an argument of the script's own, which only the run knows")
+        }
+    }
+}
+
 /// What a script hands `gradient_checkpointing_enable`.
 pub fn of_call(reader: &ScriptReader) -> Option<Setting<bool>> {
     let passed = reader.passed(&["gradient_checkpointing_enable"], NAME);

@@ -256,7 +256,9 @@ fn targets(
     adapters::set_targets(imported, given);
     // TRL's `ModelConfig`, which hands it on as peft's `modules_to_save` (`trl/trainer/utils.py`, `get_peft_config`).
     adapters::take_saved(imported, settings.texts("lora_modules_to_save"));
-    if named {
+    // Chinese-LLaMA-Alpaca's name for them (`scripts/training/run_clm_sft_with_peft.py`).
+    let layers = settings.iter().find(|(name, _)| *name == "trainable").and_then(|(_, found)| found.value.as_str());
+    if named || layers.is_some_and(|names| names.split(',').all(|name| name.trim().ends_with("_proj"))) {
         adapters::set_targets(imported, settings.texts("trainable"));
     }
     // QLoRA's way, which LLaVA and many others took over: every linear layer by its class.

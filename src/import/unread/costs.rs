@@ -26,6 +26,8 @@ enum Under {
     /// Several ranks share each layer.
     SharedLayers,
     Gpus,
+    /// A model with experts.
+    Experts,
     /// A loss that has all logits before it.
     WholeLogits,
 }
@@ -83,6 +85,14 @@ const COSTS: &[Cost] = &[
         under: Under::Everything,
         weighs: false,
         what: "cached blocks are given back between steps: less stays reserved, and steps take longer",
+    },
+    // `accelerate/utils/memory.py`, `find_executable_batch_size`.
+    Cost {
+        names: &["auto_find_batch_size"],
+        costs: on,
+        under: Under::Everything,
+        weighs: false,
+        what: "a batch that does not fit is made smaller: the one that is stated is counted",
     },
     // `torch/distributed/fsdp/_runtime_utils.py`, `_prefetch_handle`.
     Cost {
@@ -157,7 +167,7 @@ const COSTS: &[Cost] = &[
     Cost {
         names: &["moe_permute_fusion"],
         costs: on,
-        under: Under::Everything,
+        under: Under::Experts,
         weighs: false,
         what: "tokens are permuted by fused kernels: plain ones are timed",
     },
@@ -165,7 +175,7 @@ const COSTS: &[Cost] = &[
     Cost {
         names: &["moe_shared_expert_overlap"],
         costs: on,
-        under: Under::Everything,
+        under: Under::Experts,
         weighs: false,
         what: "the shared expert runs beside the dispatch: one after the other is timed",
     },
@@ -340,6 +350,29 @@ pub fn say(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>, show
     known
 }
 
+/// Whether a model may have experts: by its shape, by its degrees, or by the name of its preset.
+fn has_experts(imported: &ImportedPlan) -> bool {
+    const FAMILIES: [&str; 12] = [
+        "moe",
+        "mixtral",
+        "deepseek-v",
+        "gpt-oss",
+        "kimi",
+        "minimax",
+        "dbrx",
+        "grok",
+        "glm-4",
+        "llama-4",
+        "jamba",
+        "nemotron",
+    ];
+    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or_default();
+    // `30b-a3b`: of a size and another for each token.
+    let active = preset.split('-').any(|word| word.starts_with('a') && word.ends_with('b'));
+    let several = imported.whole(keys::distribution::expert_parallel).is_some_and(|degree| degree > 1);
+    preset.is_empty() || several || active || FAMILIES.iter().any(|family| preset.contains(family))
+}
+
 fn is_under(imported: &ImportedPlan, under: Under) -> bool {
     let word = |key: &str| imported.get(key).and_then(|found| found.value.as_str()).unwrap_or_default();
     match under {
@@ -355,6 +388,7 @@ fn is_under(imported: &ImportedPlan, under: Under) -> bool {
             activation.is_empty() || activation.contains("glu")
         }
         Under::SharedLayers => imported.whole(keys::distribution::tensor_parallel).is_some_and(|ranks| ranks > 1),
+        Under::Experts => has_experts(imported),
         Under::Gpus => word(keys::hardware::gpu_type) != "cpu",
         Under::WholeLogits => !["fused", "chunked"].contains(&word(keys::training::loss)),
     }

@@ -43,6 +43,7 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
             Fate::Read => {}
             Fate::Unread if told => {}
             Fate::Unread if is_usual(name, &found.value) || (sees && is_of_pictures(name)) => {}
+            Fate::Unread if is_where_adapters_are(imported, name, found) => {}
             Fate::Unread if engine && matches!(name, "deepspeed" | "deepspeed_config") => {}
             Fate::Misread => misread(imported, name, found),
             Fate::Unread if is_in_a_section_that_is_off(settings, name) => {}
@@ -157,6 +158,16 @@ fn brief(value: &Value) -> String {
     const LONGEST: usize = 40;
     let whole = text(value).unwrap_or_else(|| value.to_string());
     if whole.chars().count() <= LONGEST { whole } else { whole.chars().take(LONGEST).chain(['…']).collect() }
+}
+
+/// Whether a setting by another name says where adapters go, as the plan has it from the script's own call.
+fn is_where_adapters_are(imported: &ImportedPlan, name: &str, found: &Setting<Value>) -> bool {
+    let words = |value: &Value| match value {
+        Value::Array(names) => names.iter().filter_map(text).collect::<Vec<_>>().join(","),
+        other => text(other).unwrap_or_default().replace(' ', ","),
+    };
+    let told = imported.get(keys::lora::targets).map(|told| words(&told.value));
+    name.ends_with("target_modules") && told.is_some_and(|told| told == words(&found.value))
 }
 
 /// Whether a setting names a file that may say anything.

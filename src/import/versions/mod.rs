@@ -40,6 +40,7 @@ pub fn apply(
         let own = |found: &Setting<serde_json::Value>| matches!(found.origin, Origin::Default { framework, .. } if OWN.contains(&framework));
         settings.is_set(name) || settings.get(name).is_some_and(own)
     };
+    let mut open: Vec<(String, Vec<&str>)> = Vec::new();
     for row in rows {
         let Some(range) = of(versions, row.library).filter(|_| !told(settings, row.name)) else { continue };
         match range.is_within(row.since, row.until) {
@@ -48,22 +49,46 @@ pub fn apply(
             }
             Some(false) => {}
             // Of several that it may be the newest counts; the others are noted.
-            None if range.below <= row.until && range.below > row.since => {
-                settings.over(Settings::defaults(row.label, &[(row.name, row.value)]));
-                let stated = versions.get(row.library).map_or("", String::as_str);
-                imported
-                    .note(format!("{} {stated}: `{}` as in {}; older ones differ", row.library, row.name, row.label));
-            }
             None => {
+                if range.below <= row.until && range.below > row.since {
+                    settings.over(Settings::defaults(row.label, &[(row.name, row.value)]));
+                }
                 let stated = versions.get(row.library).map_or("", String::as_str);
-                imported.note(format!("{} {stated}: `{}` differs among these ({})", row.library, row.name, row.label));
+                let what = format!("{} {stated}: `{}` differs among these", row.library, row.name);
+                match open.iter_mut().find(|(told, _)| *told == what) {
+                    Some((_, labels)) => labels.push(row.label),
+                    None => open.push((what, vec![row.label])),
+                }
             }
         }
     }
+    for (what, labels) in open {
+        imported.note(format!("{what} ({})", labels.join(", ")));
+    }
+}
+
+/// Takes out what is said of settings that differ among versions, where the plan has no use for them: of FSDP without it, of
+/// checkpoints without any, of an optimizer that an engine puts another in place of.
+fn pass_over(imported: &mut ImportedPlan) {
+    let is = |key: &str, word: &str| imported.get(key).is_some_and(|found| found.value.to_string().contains(word));
+    let fsdp = is(keys::distribution::engine, "fsdp") || imported.get(keys::distribution::engine).is_none();
+    let kept = is(keys::training::activation_checkpointing, "none");
+    let offloaded = is(keys::training::cpu_offload, "optimizer") || is(keys::training::cpu_offload, "parameters");
+    let told = |key: &str| imported.get(key).is_some_and(|found| !matches!(found.origin, Origin::Default { .. }));
+    let optimizer = offloaded || told(keys::training::optimizer);
+    let attention = told(keys::training::attention);
+    imported.notes.retain(|line| {
+        let of = |name: &str| line.contains(&format!(": `{name}` differs among these"));
+        !(of("fsdp_config.version") && !fsdp
+            || of("gradient_checkpointing_kwargs.use_reentrant") && kept
+            || of("optim") && optimizer
+            || of("attn_implementation") && attention)
+    });
 }
 
 /// What PyTorch's own version changes of a plan that is complete, whoever made it.
 pub fn finish(imported: &mut ImportedPlan, versions: &BTreeMap<String, String>) {
+    pass_over(imported);
     let within = |library: &str, since, until| of(versions, library).and_then(|range| range.is_within(since, until));
     let value = |imported: &ImportedPlan, key: &str| {
         imported.get(key).and_then(|found| found.value.as_str().map(str::to_owned))
