@@ -211,7 +211,7 @@ pub struct SearchArgs {
     #[arg(long)]
     pub largest_model: bool,
     /// How to write the result [default: by the extension of --output, else text]
-    #[arg(long, value_enum, conflicts_with_all = ["fewest_gpus", "largest_model", "smallest_change"])]
+    #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
     /// Write the result to this file; to FILE.yaml, your plan with the best settings, comments and order kept; to
     /// FILE.svg, .png or .pdf, a plot of memory against throughput
