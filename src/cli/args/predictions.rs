@@ -79,8 +79,8 @@ pub struct ShapeArgs {
     /// Tokens a sample
     #[arg(long, value_name = "TOKENS")]
     pub sequence_length: Option<String>,
-    /// Pixels a side
-    #[arg(long, value_name = "PIXELS")]
+    /// Pixels a side; of a U-Net latents a side, an eighth of them
+    #[arg(long, value_name = "SIDE")]
     pub image_size: Option<String>,
     /// Whose modules run: pytorch, megatron, torchtitan, ...
     #[arg(long, value_name = "NAME")]
