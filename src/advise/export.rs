@@ -19,6 +19,9 @@ const TOLERANCE: f64 = 0.002;
 #[must_use]
 pub fn export(plan: &Plan, catalog: &Catalog, target: Target) -> ExportedPlan {
     let mut exported = export::export(plan, catalog, target);
+    if exported.refused.is_some() {
+        return exported;
+    }
     for line in read_back(plan, &exported, target, catalog) {
         let key = line.split(':').next().unwrap_or_default();
         if !exported.notes.iter().any(|note| note.starts_with(&format!("{key}:"))) {

@@ -78,8 +78,8 @@ impl Advice {
 pub fn advise(plan: &Plan, job: &Job, prediction: &Prediction, catalog: &Catalog) -> Advice {
     let own = outline(job);
     let fixes = fixes(plan, job, &own, catalog);
-    // Where one change is enough and learns the same, nobody needs several.
-    let alone = fixes.iter().any(|fix| fix.fits && fix.kind != FixKind::Other);
+    // Where one change is enough and learns the same, nobody needs several; but what goes to the host and back is slow.
+    let alone = fixes.iter().any(|fix| fix.fits && !matches!(fix.kind, FixKind::Other | FixKind::Offload));
     let unfit = own.capacity.verdict() == Verdict::DoesNotFit;
     let together = if unfit && !alone { together(plan, job, &own, catalog) } else { Vec::new() };
     let look = Look { job, prediction, fixes, together };

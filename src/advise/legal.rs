@@ -22,7 +22,8 @@ pub fn left_out(job: &Job) -> Vec<Sharding> {
     let searched = |sharding: &Sharding| shardings(job).contains(sharding) || *sharding == job.degrees.asked();
     let can =
         |sharding: &Sharding| job.profile.data_parallel.engines.is.iter().any(|e| e.shardings().contains(sharding));
-    Sharding::ALL.iter().copied().filter(|sharding| can(sharding) && !searched(sharding)).collect()
+    let has = |sharding: &Sharding| job.profile.support.shards.is.contains(sharding);
+    Sharding::ALL.iter().copied().filter(|sharding| has(sharding) && can(sharding) && !searched(sharding)).collect()
 }
 
 /// Whether weights may lie in host memory where `ranks` share `sharding` out: in shares alone, which DeepSpeed's third stage and

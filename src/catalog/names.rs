@@ -53,16 +53,24 @@ pub fn nearest<'a, T>(items: &'a [T], name: &str, names: impl Fn(&'a T) -> Names
         return None;
     }
     let wanted = plain(name);
-    items
-        .iter()
-        .flat_map(|item| {
+    let known = || {
+        items.iter().flat_map(|item| {
             let (main, aliases) = names(item);
             std::iter::once(main).chain(aliases)
         })
-        .map(|known| (strsim::jaro_winkler(&plain(known), &wanted), known.as_str()))
-        .filter(|(likeness, _)| *likeness > 0.7)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, known)| known)
+    };
+    let like = |known: &'a String| (strsim::jaro_winkler(&plain(known), &wanted), known.as_str());
+    let most = |a: &(f64, &str), b: &(f64, &str)| a.0.total_cmp(&b.0);
+    // Another number is another product: a name of the same numbers that is much alike comes before one of others that
+    // is more so.
+    let same = known().map(like).filter(|(likeness, known)| *likeness > 0.9 && numbers(known).eq(numbers(name)));
+    let found = same.max_by(most);
+    found.or_else(|| known().map(like).filter(|(likeness, _)| *likeness > 0.7).max_by(most)).map(|(_, known)| known)
+}
+
+/// The numbers in a name, in their order.
+fn numbers(name: &str) -> impl Iterator<Item = &str> {
+    name.split(|letter: char| !letter.is_ascii_digit()).filter(|digits| !digits.is_empty())
 }
 
 /// That there is no `name`, and what there is: the nearest, or else `all` that are known.
@@ -84,6 +92,20 @@ mod tests {
         assert_eq!(plain("NVIDIA H100"), plain("h-100"));
         assert_eq!(plain("A100_80GB_SXM"), plain("nvidia a100 80gb sxm"));
         assert_ne!(plain("A100 40GB"), plain("A100 80GB"));
+    }
+
+    #[test]
+    fn a_name_of_the_same_number_comes_before_one_that_looks_more_alike() {
+        let known: Vec<(String, Vec<String>)> = ["RTX 4060 Ti", "RTX 4090", "A100 80GB SXM", "A100 40GB SXM"]
+            .map(|name| (name.to_owned(), Vec::new()))
+            .to_vec();
+        let nearest = |name: &str| super::nearest(&known, name, |(main, aliases)| (main, aliases));
+        assert_eq!(nearest("RTX 4090 Ti"), Some("RTX 4090"));
+        assert_eq!(nearest("RTX 4060 Tj"), Some("RTX 4060 Ti"));
+        assert_eq!(nearest("A100 80BG SXM"), Some("A100 80GB SXM"));
+        // A slip in the number itself.
+        assert_eq!(nearest("RTX 4009"), Some("RTX 4090"));
+        assert_eq!(nearest("Cray"), None);
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub fn run(args: &ExportArgs, catalog: &Catalog, streams: &mut Streams) -> Resul
         ExportTarget::TorchtitanPython => Target::TorchtitanPython,
     };
     let exported = export(source.plan(), catalog, target).with_notes(target);
+    if let Some(why) = exported.refused {
+        return Err(Failure::failed(format!("{}: {why}", source.name)));
+    }
     // JSON has no comments: what it does not say goes beside it.
     if !target.takes_comments() {
         streams.note(&format!("written for {}", target.versions()));

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::{ReportFormat, SearchArgs};
@@ -34,6 +35,11 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Resul
     let written_plan = args.output.as_deref().filter(|file| is_plan(file));
     let plots = args.plot || picture::is_picture(args.output.as_deref());
     let format = output::format(args.format, args.output.as_deref().filter(|file| !plots && !is_plan(file)))?;
+    let is_limit = args.smallest_change || args.fewest_gpus || args.largest_model;
+    if is_limit && (plots || matches!(format, ReportFormat::Csv)) {
+        let words = "--smallest-change, --fewest-gpus and --largest-model answer in text or json alone";
+        return Err(Failure::usage(words));
+    }
     let source = plans::only(&args.plan, &args.set, streams)?;
     let keep = kept(args).map_err(|fault| Failure::usage(format!("--keep: {fault}")))?;
     // As text, variants that are alike are one row: of more plans as many rows remain.
@@ -45,7 +51,7 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Resul
     let answer = answer.map_err(|faults| source.refused(faults))?;
     let stopped =
         if cancelled { streams.fail(Exit::Failed, "stopped: what follows is the best so far") } else { Exit::Done };
-    let page = output::page(None);
+    let (name, file) = (source.name.as_str(), args.output.as_deref().filter(|file| !is_plan(file)));
     let told = match &answer {
         Answer::Plans(found) if plots => {
             let drawn = picture::deliver(&[plots::pareto(&source.name, found)], args.output.as_deref(), streams);
@@ -56,16 +62,26 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Resul
             streams.end(told)
         }
         Answer::Gpus(found) => {
-            let text = report::gpus(&source.name, found, page.width);
-            streams.print(page.show(&text)).and(fits(found.any.is_some()))
+            let told = LimitReport {
+                text: &|width| report::gpus(name, found, width),
+                json: &|| report::gpus_json(name, found),
+            };
+            told.deliver(format, file, streams).and(fits(found.any.is_some()))
         }
         Answer::Change(found) => {
-            let text = report::smallest(&source.name, found.as_ref().as_ref(), page.width);
-            streams.print(page.show(&text)).and(fits(found.is_some()))
+            let found = found.as_ref().as_ref();
+            let told = LimitReport {
+                text: &|width| report::smallest(name, found, width),
+                json: &|| report::smallest_json(name, found),
+            };
+            told.deliver(format, file, streams).and(fits(found.is_some()))
         }
         Answer::Model(found) => {
-            let text = report::model(&source.name, found, page.width);
-            streams.print(page.show(&text)).and(fits(found.any.billions.is_some()))
+            let told = LimitReport {
+                text: &|width| report::model(name, found, width),
+                json: &|| report::model_json(name, found),
+            };
+            told.deliver(format, file, streams).and(fits(found.any.billions.is_some()))
         }
     };
     let winner = match &answer {
@@ -76,6 +92,24 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Resul
     };
     let saved = written_plan.zip(winner).map_or(Ok(Exit::Done), |(file, winner)| save(&source, winner, file));
     Ok(stopped.and(told).and(streams.end(saved)))
+}
+
+/// An answer that is no list of plans, in either form.
+struct LimitReport<'a> {
+    text: &'a dyn Fn(usize) -> String,
+    json: &'a dyn Fn() -> Value,
+}
+
+impl LimitReport<'_> {
+    fn deliver(&self, format: ReportFormat, file: Option<&Path>, streams: &mut Streams) -> Exit {
+        let text = if matches!(format, ReportFormat::Json) {
+            format!("{}\n", (self.json)())
+        } else {
+            let page = output::page(file);
+            page.show(&(self.text)(page.width))
+        };
+        streams.deliver(file, &text)
+    }
 }
 
 fn is_plan(file: &Path) -> bool {

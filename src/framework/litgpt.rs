@@ -1,10 +1,10 @@
 //! LitGPT: one `GPT` class for all models, under Lightning Fabric.
 
 use super::{
-    AdapterType, DataParallel, Defaults, Experts, Gate, Layout, LossRules, Module, Modules, PointwiseAct, Profile,
-    RmsNorm, Rope, SplitHeads, Support, rule, transformers,
+    AdapterType, DataParallel, Defaults, Experts, Gate, Layout, LossRules, ModelParallelism, Module, Modules,
+    PointwiseAct, Profile, RmsNorm, Rope, SplitHeads, Support, rule, transformers,
 };
-use crate::plan::keywords::{Attention, Engine, Framework, Loss, Precision};
+use crate::plan::keywords::{Attention, Engine, Framework, Loss, ModelType, Precision};
 
 const MODEL: &str = "litgpt 0.5, litgpt/model.py";
 const ATTENTION: &str = "litgpt 0.5, litgpt/model.py, CausalSelfAttention.forward";
@@ -73,6 +73,9 @@ pub(super) const PROFILE: Profile = Profile {
     },
     loss: LossRules { full: rule(Loss::Plain, CHUNKED), cross_entropy: Some(CHUNKED), ..transformers::PROFILE.loss },
     support: Support {
+        kinds: rule(&[ModelType::TransformerDecoder], "litgpt 0.5, litgpt/model.py, GPT"),
+        splits: rule(&[], "litgpt 0.5, litgpt/pretrain.py and litgpt/finetune/full.py, FSDPStrategy alone"),
+        serves_in: rule(&[ModelParallelism::Tensor], "litgpt 0.5, litgpt/generate/tp.py, tensor_parallel"),
         compile: rule(true, "litgpt 0.5, litgpt/pretrain.py, main (torch.compile)"),
         user_loop: rule(false, "litgpt 0.5, litgpt/finetune/lora.py, fit"),
         ..transformers::SUPPORT

@@ -1,14 +1,17 @@
 //! llm-foundry: Composer's MPT modules under PyTorch's first FSDP.
 
 use super::{
-    AllocatorRules, DataParallel, Defaults, Experts, Gate, Layout, LossRules, Modules, Overlap, PointwiseAct, Profile,
-    RmsNorm, Rope, Softmax, SplitHeads, Support, rule, transformers,
+    AllocatorRules, DataParallel, Defaults, Experts, Gate, Layout, LossRules, ModelParallelism, Modules, Overlap,
+    PointwiseAct, Profile, RmsNorm, Rope, Softmax, SplitHeads, Support, rule, transformers,
 };
-use crate::plan::keywords::{Engine, Framework, Loss};
+use crate::plan::keywords::{Engine, Framework, Loss, ModelType};
 
 const ATTENTION: &str = "llm-foundry, llmfoundry/models/layers/attention.py";
 const FFN: &str = "llm-foundry, llmfoundry/models/layers/ffn.py";
 const MPT: &str = "llm-foundry, llmfoundry/models/mpt/modeling_mpt.py";
+const SPLITS: &[ModelParallelism] = &[ModelParallelism::Tensor, ModelParallelism::Expert];
+const SPLIT_BY: &str =
+    "llm-foundry, llmfoundry/models/utils/tp_strategy.py, ffn_tp_strategy, and models/layers/ffn.py, moe_world_size";
 const FSDP: &str = "Composer, composer/distributed/dist_strategy.py, prepare_fsdp_module";
 
 pub(super) const PROFILE: Profile = Profile {
@@ -68,6 +71,12 @@ pub(super) const PROFILE: Profile = Profile {
         ..transformers::PROFILE.allocator
     },
     support: Support {
+        kinds: rule(
+            &[ModelType::TransformerDecoder, ModelType::TransformerEncoderDecoder],
+            "llm-foundry, llmfoundry/models/mpt/modeling_mpt.py, models/hf/hf_causal_lm.py and models/hf/hf_t5.py",
+        ),
+        splits: rule(SPLITS, SPLIT_BY),
+        serves_in: rule(SPLITS, SPLIT_BY),
         compile: rule(false, "Composer, composer/trainer/trainer.py, compile_config (off in llm-foundry's recipes)"),
         user_loop: rule(false, "Composer, composer/trainer/trainer.py, _train_microbatch"),
         ..transformers::SUPPORT

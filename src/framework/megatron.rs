@@ -2,11 +2,11 @@
 
 use super::{
     AdapterType, AllocatorRules, DataParallel, Defaults, EightBit, Experts, Gate, Gather, InterleavedRounds, Layout,
-    LossRules, Module, Modules, OffloadRules, OptimizerRules, Overlap, PipelineRules, PointwiseAct, Profile,
-    ReduceType, RmsNorm, Rope, SharedSequence, Softmax, SplitHeads, Support, WholeBuckets, rule,
+    LossRules, ModelParallelism, Module, Modules, OffloadRules, OptimizerRules, Overlap, PipelineRules, PointwiseAct,
+    Profile, ReduceType, RmsNorm, Rope, SharedSequence, Softmax, SplitHeads, Support, WholeBuckets, rule,
 };
 use crate::plan::keywords::{
-    Attention, Engine, Fp8Recipe, Framework, Loss, Optimizer, Precision, RecomputeWord, Sharding,
+    Attention, Engine, Fp8Recipe, Framework, Loss, ModelType, Optimizer, Precision, RecomputeWord, Sharding,
 };
 
 const CORE: &str = "megatron-core 0.16, core/transformer and core/extensions/transformer_engine.py";
@@ -158,6 +158,23 @@ pub(super) const PROFILE: Profile = Profile {
     allocator: AllocatorRules { replayed: rule(false, CORE), stream_pools: rule(false, CORE) },
     process: super::transformers::PROCESS,
     support: Support {
+        kinds: rule(
+            &[
+                ModelType::TransformerDecoder,
+                ModelType::TransformerEncoder,
+                ModelType::TransformerEncoderDecoder,
+                ModelType::VisionTransformer,
+            ],
+            "megatron-core 0.16, core/models/gpt/gpt_model.py, core/models/bert/bert_model.py, core/models/T5/t5_model.py and \
+             core/models/vision/clip_vit_model.py",
+        ),
+        only_gpt2: rule(false, ARGUMENTS),
+        splits: rule(ModelParallelism::ALL, "megatron-core 0.16, core/parallel_state.py, initialize_model_parallel"),
+        serves_in: rule(ModelParallelism::ALL, "megatron-core 0.16, core/parallel_state.py, initialize_model_parallel"),
+        shards: rule(
+            Sharding::ALL,
+            "megatron-core 0.16, megatron/training/arguments.py, --data-parallel-sharding-strategy",
+        ),
         own_keys: rule(
             &[
                 "model.transformer_impl",

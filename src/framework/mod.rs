@@ -26,8 +26,8 @@ pub use modules::{
     SharedSequence, Softmax, SplitHeads,
 };
 pub use parts::{
-    AllocatorRules, Defaults, EightBit, InterleavedRounds, LossRules, OffloadRules, OptimizerRules, Overlap,
-    PipelineRules, ProcessRules, Support,
+    AllocatorRules, Defaults, EightBit, InterleavedRounds, LossRules, ModelParallelism, OffloadRules, OptimizerRules,
+    Overlap, PipelineRules, ProcessRules, Support,
 };
 
 use crate::plan::keywords::{Framework, Position, TransformerImpl};

@@ -2,10 +2,10 @@
 
 use super::torchvision::plain;
 use super::{
-    Defaults, Experts, Layout, LossRules, Modules, PointwiseAct, Profile, RmsNorm, SplitHeads, Support, rule,
-    transformers,
+    DataParallel, Defaults, Experts, Layout, LossRules, Modules, PointwiseAct, Profile, RmsNorm, SplitHeads, Support,
+    rule, transformers,
 };
-use crate::plan::keywords::{Framework, Loss};
+use crate::plan::keywords::{Framework, Loss, ModelType, Sharding};
 
 const MODEL: &str = "karpathy/nanoGPT, model.py";
 const TRAIN: &str = "karpathy/nanoGPT, train.py";
@@ -24,12 +24,23 @@ pub(super) const PROFILE: Profile = Profile {
         family_classes: rule(false, MODEL),
         ..transformers::MODULES
     },
-    data_parallel: plain("karpathy/nanoGPT, train.py, DDP"),
+    data_parallel: DataParallel {
+        proposed: rule(&[Sharding::None], TRAIN),
+        ..plain("karpathy/nanoGPT, train.py, DDP")
+    },
     loss: LossRules {
         full: rule(Loss::Plain, "karpathy/nanoGPT, model.py, GPT.forward (F.cross_entropy)"),
         ..transformers::PROFILE.loss
     },
-    support: Support { user_loop: rule(false, TRAIN), ..transformers::SUPPORT },
+    support: Support {
+        kinds: rule(&[ModelType::TransformerDecoder], "karpathy/nanoGPT, model.py, GPT"),
+        only_gpt2: rule(true, "karpathy/nanoGPT, model.py, Block and GPT (wpe)"),
+        splits: rule(&[], "karpathy/nanoGPT, train.py, DDP alone"),
+        serves_in: rule(&[], "karpathy/nanoGPT, sample.py (one process)"),
+        shards: rule(&[Sharding::None], "karpathy/nanoGPT, train.py, DDP alone"),
+        user_loop: rule(false, TRAIN),
+        ..transformers::SUPPORT
+    },
     defaults: Defaults {
         loss: rule(Loss::Plain, "karpathy/nanoGPT, model.py, GPT.forward (F.cross_entropy)"),
         ..transformers::PROFILE.defaults

@@ -1,7 +1,10 @@
 //! The parts of a profile beside modules and engines.
 
 use super::Rule;
-use crate::plan::keywords::{Attention, CpuOffload, Fp8Recipe, Framework, Loss, Optimizer, Precision, RecomputeWord};
+use crate::plan::keys;
+use crate::plan::keywords::{
+    Attention, CpuOffload, Fp8Recipe, Framework, Loss, Mode, ModelType, Optimizer, Precision, RecomputeWord, Sharding,
+};
 
 /// Pipeline stages.
 #[derive(Debug, PartialEq)]
@@ -122,9 +125,59 @@ impl OffloadRules {
     }
 }
 
+/// How a model is cut, beside what data-parallel ranks share out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelParallelism {
+    /// Each matrix.
+    Tensor,
+    /// Layers, by stages.
+    Pipeline,
+    /// Each sequence.
+    Context,
+    /// Experts.
+    Expert,
+}
+
+impl ModelParallelism {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[Self::Tensor, Self::Pipeline, Self::Context, Self::Expert];
+
+    /// The plan's key of its degree.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Tensor => keys::distribution::tensor_parallel,
+            Self::Pipeline => keys::distribution::pipeline_parallel,
+            Self::Context => keys::distribution::context_parallel,
+            Self::Expert => keys::distribution::expert_parallel,
+        }
+    }
+
+    /// As sentences call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tensor => "tensor",
+            Self::Pipeline => "pipeline",
+            Self::Context => "context",
+            Self::Expert => "expert",
+        }
+    }
+}
+
 /// What may stand together, and what is worth trying.
 #[derive(Debug, PartialEq)]
 pub struct Support {
+    /// Kinds of models that it has modules of, or trains whatever class they are of.
+    pub kinds: Rule<&'static [ModelType]>,
+    /// Its decoders are GPT-2's alone: learned positions, LayerNorm, GELU, as many KV heads as heads, no experts.
+    pub only_gpt2: Rule<bool>,
+    /// How its own scripts cut a model that trains.
+    pub splits: Rule<&'static [ModelParallelism]>,
+    /// The same of a model that serves.
+    pub serves_in: Rule<&'static [ModelParallelism]>,
+    /// What its own scripts share out over data-parallel ranks. An engine that a plan names may do more.
+    pub shards: Rule<&'static [Sharding]>,
     /// Plan keys that only this framework reads.
     pub own_keys: Rule<&'static [&'static str]>,
     /// Tensor-parallel ranks may be more than the model has KV heads.
@@ -152,6 +205,17 @@ pub struct Support {
     pub offload: Rule<OffloadRules>,
     /// The fork that trains models with ALiBi, where the framework itself has no such attention.
     pub alibi_by: Rule<Option<Framework>>,
+}
+
+impl Support {
+    /// How a model is cut in `mode`.
+    #[must_use]
+    pub const fn splits_in(&self, mode: Mode) -> &'static [ModelParallelism] {
+        match mode {
+            Mode::Train => self.splits.is,
+            Mode::Inference => self.serves_in.is,
+        }
+    }
 }
 
 /// What absent keys mean.

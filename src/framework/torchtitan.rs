@@ -1,11 +1,11 @@
 //! torchtitan, and torchtune, whose modules and engine are the same.
 
 use super::{
-    AdapterType, AllocatorRules, DataParallel, Defaults, EightBit, Experts, Gate, Layout, LossRules, Modules,
-    OptimizerRules, PipelineRules, PointwiseAct, Profile, ReduceType, RmsNorm, Rope, Softmax, SplitHeads, Support,
-    rule, transformers,
+    AdapterType, AllocatorRules, DataParallel, Defaults, EightBit, Experts, Gate, Layout, LossRules, ModelParallelism,
+    Modules, OptimizerRules, PipelineRules, PointwiseAct, Profile, ReduceType, RmsNorm, Rope, Softmax, SplitHeads,
+    Support, rule, transformers,
 };
-use crate::plan::keywords::{Engine, Fp8Recipe, Framework, Loss, Optimizer, RecomputeWord};
+use crate::plan::keywords::{Engine, Fp8Recipe, Framework, Loss, ModelType, Optimizer, RecomputeWord};
 
 const MODEL: &str = "torchtitan, models/llama3/model/model.py";
 const PARALLELIZE: &str = "torchtitan, models/llama3/infra/parallelize.py";
@@ -89,6 +89,8 @@ pub(super) const PROFILE: Profile = Profile {
         stream_pools: rule(true, "torchtitan, run_train.sh (expandable_segments)"),
     },
     support: Support {
+        kinds: rule(&[ModelType::TransformerDecoder], MODEL),
+        splits: rule(ModelParallelism::ALL, "torchtitan, distributed/parallel_dims.py, ParallelDims"),
         compile: rule(true, "torchtitan, config/job_config.py, Compile"),
         selective: rule(RecomputeWord::SelectiveOp, "torchtitan, distributed/activation_checkpoint.py"),
         user_loop: rule(false, "torchtitan, train.py, forward_backward_step"),

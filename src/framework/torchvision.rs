@@ -1,7 +1,7 @@
 //! torchvision's modules.
 
 use super::{DataParallel, Defaults, Modules, Profile, Support, rule, transformers};
-use crate::plan::keywords::{Engine, Framework};
+use crate::plan::keywords::{Engine, Framework, ModelType, Sharding};
 
 /// The reference script is DistributedDataParallel around a classifier.
 const REFERENCE: &str = "torchvision 0.24, references/classification/train.py";
@@ -14,13 +14,25 @@ pub(super) const PROFILE: Profile = Profile {
     },
     data_parallel: DataParallel {
         replicated: rule(Engine::Ddp, REFERENCE),
+        proposed: rule(&[Sharding::None], REFERENCE),
         ..plain("torchvision 0.24, references/classification/train.py, DistributedDataParallel")
     },
     defaults: Defaults {
         gradient_clipping: rule(false, "torchvision 0.24, references/classification/train.py, --clip-grad-norm None"),
         ..transformers::PROFILE.defaults
     },
-    support: Support { compile: rule(false, REFERENCE), user_loop: rule(false, REFERENCE), ..transformers::SUPPORT },
+    support: Support {
+        kinds: rule(
+            &[ModelType::Cnn, ModelType::VisionTransformer, ModelType::Mlp],
+            "torchvision 0.24, models/resnet.py, models/vision_transformer.py and ops/misc.py, MLP",
+        ),
+        splits: rule(&[], REFERENCE),
+        serves_in: rule(&[], REFERENCE),
+        shards: rule(&[Sharding::None], REFERENCE),
+        compile: rule(false, REFERENCE),
+        user_loop: rule(false, REFERENCE),
+        ..transformers::SUPPORT
+    },
     ..transformers::PROFILE
 };
 

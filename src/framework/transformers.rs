@@ -2,11 +2,12 @@
 
 use super::{
     AdapterType, AllocatorRules, DataParallel, Defaults, EightBit, Experts, Gate, Gather, InterleavedRounds, Layout,
-    LossRules, Modules, OffloadRules, OptimizerRules, Overlap, PipelineRules, PointwiseAct, ProcessRules, Profile,
-    ReduceType, RmsNorm, Rope, Rule, SharedSequence, Softmax, SplitHeads, Support, WholeBuckets, rule,
+    LossRules, ModelParallelism, Modules, OffloadRules, OptimizerRules, Overlap, PipelineRules, PointwiseAct,
+    ProcessRules, Profile, ReduceType, RmsNorm, Rope, Rule, SharedSequence, Softmax, SplitHeads, Support, WholeBuckets,
+    rule,
 };
 use crate::plan::keywords::{
-    Attention, Engine, Fp8Recipe, Framework, Loss, Optimizer, Precision, RecomputeWord, Sharding,
+    Attention, Engine, Fp8Recipe, Framework, Loss, ModelType, Optimizer, Precision, RecomputeWord, Sharding,
 };
 
 const MODELING: &str = "transformers 4.57.6, models/llama/modeling_llama.py";
@@ -100,6 +101,15 @@ pub(super) const OPTIMIZER: OptimizerRules = OptimizerRules {
 };
 
 pub(super) const SUPPORT: Support = Support {
+    kinds: rule(ModelType::ALL, "transformers 4.57.6, models/auto/modeling_auto.py; diffusers, models/unets/"),
+    only_gpt2: rule(false, MODELING),
+    splits: rule(
+        ModelParallelism::ALL,
+        "accelerate 1.15, parallelism_config.py, ParallelismConfig; DeepSpeed, runtime/pipe/engine.py; transformers \
+         4.57.6, integrations/tensor_parallel.py",
+    ),
+    serves_in: rule(ModelParallelism::ALL, "transformers 4.57.6, integrations/tensor_parallel.py"),
+    shards: rule(Sharding::ALL, "accelerate 1.10, utils/dataclasses.py, DistributedType"),
     own_keys: rule(&[], TRAINER),
     shares_kv_heads: rule(
         false,

@@ -83,6 +83,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     }
     imported.say(keys::training::activation_checkpointing, "none", default("train_gpt2.cu"));
     let stage = settings.whole("z").map(|found| found.map(|stage| if stage == 0 { "none" } else { "zero1" }));
+    if stage.as_ref().is_some_and(|stage| stage.value == "zero1") {
+        // `multi_gpu_config.zero_stage`: its own, which shares optimizer states out as PyTorch does beside DDP.
+        imported.say(keys::distribution::engine, "ddp", default("-z 1"));
+    }
     imported.set(keys::distribution::sharding, stage);
     imported.set(keys::cluster::num_gpus, settings.whole("pn").filter(|_| settings.is_set("pn")));
     imported.set(keys::cluster::gpus_per_node, settings.whole("pg"));

@@ -233,6 +233,15 @@ pub fn of_size(billions: f64) -> Result<(Architecture, Vec<String>), Fault> {
     let fitted = ((billions * 1e9 - ends) / layer).round().clamp(1.0, 10_000.0) as u64;
     // A published model's own size keeps its own depth.
     let layers = if (nearest.0 / billions - 1.0).abs() < 0.06 { published } else { fitted };
+    if billions * 1e9 < ends {
+        let least = (ends + layer) / 1e6;
+        let words = format!(
+            "{billions}: no Llama-like model is that small, as its vocabulary alone takes more; at least {:.3}, or give \
+             model.architecture",
+            least / 1e3
+        );
+        return Err(Fault::of(keys::model::size_billions, words));
+    }
     let part = ArchitecturePart {
         hidden_size: Some(hidden),
         num_layers: Some(layers),

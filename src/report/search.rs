@@ -5,7 +5,7 @@ mod trust;
 
 use std::time::Duration;
 
-pub use limits::{gpus, model, smallest};
+pub use limits::{gpus, gpus_json, model, model_json, smallest, smallest_json};
 pub use trust::{text as trust, write as trust_json};
 
 use serde_json::{Map, Value, json};
@@ -149,7 +149,8 @@ fn numbered<'a>(ranked: impl IntoIterator<Item = (&'a RankedPlan, String)>) -> T
         table.row(columns.cells(one, number));
     }
     let silent = [("", ""), ("cp", "1"), ("schedule", "–"), ("shard", "none"), ("offload", "none")];
-    table.without_constant(&silent)
+    // MFU says of plans of one model on as many GPUs what their speed says.
+    table.without_constant(&silent).narrowed_by(&["MFU %"])
 }
 
 /// Which columns a table of plans has.

@@ -84,14 +84,13 @@ fn is_cpu(job: &Job) -> bool {
 fn model(job: &Job) -> String {
     let mut said = format!("{}, {} parameters", job.architecture.kind(), count(job.params.total));
     if let Some(decoder) = job.decoder() {
-        said += &format!(
-            "; {} layers, hidden {}, {} heads ({} of keys and values), vocabulary {}",
-            decoder.layers,
-            decoder.hidden,
-            decoder.heads,
-            decoder.kv_heads,
-            units::grouped(decoder.vocab)
-        );
+        said += &format!("; {} layers, hidden {}", decoder.layers, decoder.hidden);
+        if decoder.attention_layers() > 0 {
+            said += &format!(", {} heads ({} of keys and values)", decoder.heads, decoder.kv_heads);
+        }
+        if matches!(job.architecture.input(), Input::Tokens(_) | Input::Pair(..)) {
+            said += &format!(", vocabulary {}", units::grouped(decoder.vocab));
+        }
     }
     if let Some(sight) = job.architecture.sight() {
         said += &format!("; a tower of {} layers, hidden {}", sight.tower.layers, sight.tower.hidden);
@@ -184,7 +183,9 @@ fn links(job: &Job) -> String {
     let hardware = &job.hardware;
     let near = format!(
         "{} {} each way among {} GPUs",
-        hardware.interconnect.name, hardware.interconnect.each_way, hardware.node_gpus
+        hardware.interconnect.name,
+        hardware.interconnect.each_way,
+        hardware.node_gpus.min(job.degrees.num_gpus)
     );
     if job.degrees.num_gpus <= hardware.node_gpus {
         return near;
@@ -220,7 +221,11 @@ fn framework(job: &Job) -> String {
 fn precision(job: &Job) -> String {
     let storage = &job.storage;
     if job.training.mode == Mode::Inference {
-        let packed = if job.training.weight_bits.is_some() { ", blocks' matrices in 4 bits" } else { "" };
+        let packed = match job.training.weight_bits {
+            Some(_) => ", blocks' matrices in 4 bits",
+            None if storage.fp8 => ", blocks' matrices in FP8",
+            None => "",
+        };
         return format!("{}: weights {}{packed}", storage.precision, storage.weight.name());
     }
     // What int16 masters lack stands in the weights: as many bytes as bf16, and another type.

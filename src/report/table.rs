@@ -8,6 +8,9 @@ use crate::printable::printable;
 /// Cells of words in sentences are not made narrower.
 const SENTENCE: usize = 24;
 
+/// Blanks between columns, where there is room.
+const GAP: usize = 2;
+
 /// On which side of its column a cell stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
@@ -22,6 +25,10 @@ pub enum Align {
 pub struct Table {
     columns: Vec<Align>,
     rows: Vec<Vec<String>>,
+    /// Columns that a narrow page does without; none: no page does.
+    dispensable: &'static [&'static str],
+    /// Blanks between columns.
+    gap: usize,
 }
 
 impl Table {
@@ -29,7 +36,15 @@ impl Table {
     #[must_use]
     pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Align)>) -> Self {
         let (heads, columns) = columns.into_iter().map(|(head, align)| (head.to_owned(), align)).unzip();
-        Self { columns, rows: vec![heads] }
+        Self { columns, rows: vec![heads], dispensable: &[], gap: GAP }
+    }
+
+    /// On a page that is too narrow for it, without the columns of these heads, and with one blank between columns where
+    /// that is still too wide.
+    #[must_use]
+    pub fn narrowed_by(mut self, columns: &'static [&'static str]) -> Self {
+        self.dispensable = columns;
+        self
     }
 
     /// Adds a row.
@@ -43,11 +58,40 @@ impl Table {
         for (head, word) in columns {
             let Some(column) = self.rows[0].iter().position(|known| known == head) else { continue };
             if self.rows[1..].iter().all(|row| row.get(column).is_some_and(|cell| cell == word)) {
-                self.columns.remove(column);
-                self.rows.iter_mut().for_each(|row| drop(row.remove(column)));
+                self.remove(column);
             }
         }
         self
+    }
+
+    fn remove(&mut self, column: usize) {
+        self.columns.remove(column);
+        self.rows.iter_mut().for_each(|row| drop(row.remove(column)));
+    }
+
+    /// The table without what a narrow page can do without; none where it fits as it is.
+    fn narrowed(&self, room: usize) -> Option<Self> {
+        if self.dispensable.is_empty() || self.natural_width() <= room {
+            return None;
+        }
+        let mut narrow = self.clone();
+        narrow.dispensable = &[];
+        for head in self.dispensable {
+            if let Some(column) = narrow.rows[0].iter().position(|known| known == head) {
+                narrow.remove(column);
+            }
+        }
+        if narrow.natural_width() > room {
+            narrow.gap = 1;
+        }
+        Some(narrow)
+    }
+
+    /// Its width where no cell is wrapped.
+    fn natural_width(&self) -> usize {
+        let widest = |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
+        let cells: usize = (0..self.columns.len()).filter_map(widest).sum();
+        cells + self.gap * self.columns.len().saturating_sub(1)
     }
 
     /// Whether it holds more than its heads.
@@ -62,6 +106,9 @@ impl Table {
     #[must_use]
     pub fn render(&self, indent: &str, width: usize) -> String {
         let room = width.saturating_sub(indent.width());
+        if let Some(narrow) = self.narrowed(room) {
+            return narrow.render(indent, width);
+        }
         let all: Vec<usize> = (0..self.columns.len()).collect();
         let notes = self.columns.len() > 2 && self.columns.last() == Some(&Align::Left);
         let leads = self.columns.len() > 2 && self.columns.first() == Some(&Align::Left);
@@ -92,7 +139,7 @@ impl Table {
                 most(&longest_word, *column).max(if sentence { SENTENCE } else { 0 })
             })
             .collect();
-        let gaps = 2 * columns.len().saturating_sub(1);
+        let gaps = self.gap * columns.len().saturating_sub(1);
         let mut widths = natural;
         while widths.iter().sum::<usize>() + gaps > room {
             let widest = (0..widths.len()).filter(|at| widths[*at] > least[*at]).max_by_key(|at| widths[*at])?;
@@ -128,7 +175,7 @@ impl Table {
                 for (place, (cell, width)) in cells.iter().zip(widths).enumerate() {
                     let cell = cell.get(at).map_or("", String::as_str);
                     let blanks = " ".repeat(width.saturating_sub(cell.width()));
-                    line.push_str(if place > 0 { "  " } else { "" });
+                    line.push_str(&" ".repeat(if place > 0 { self.gap } else { 0 }));
                     match self.columns[columns[place]] {
                         Align::Left => line.extend([cell, blanks.as_str()]),
                         Align::Right => line.extend([blanks.as_str(), cell]),
@@ -174,6 +221,17 @@ mod tests {
         table.row(["µ-batch".to_owned(), "1.00".to_owned()]);
         table.row(["x".to_owned(), "12.5".to_owned()]);
         assert_eq!(table.render(" ", 80), " name      GiB\n µ-batch  1.00\n x        12.5\n");
+    }
+
+    #[test]
+    fn a_narrow_page_does_without_what_can_be_spared() {
+        let heads = [("#", Align::Right), ("speed", Align::Right), ("MFU %", Align::Right), ("recompute", Align::Left)];
+        let mut table = Table::new(heads).narrowed_by(&["MFU %"]);
+        table.row(["1", "67 160", "46.3", "none"].map(str::to_owned));
+        // 1 + 6 + 5 + 9 and three gaps of two.
+        assert_eq!(table.render("", 27), "#   speed  MFU %  recompute\n1  67 160   46.3  none\n");
+        assert_eq!(table.render("", 26), "#   speed  recompute\n1  67 160  none\n");
+        assert_eq!(table.render("", 19), "#  speed recompute\n1 67 160 none\n");
     }
 
     fn wide() -> Table {

@@ -230,3 +230,64 @@ fn a_shape_that_torchtitan_has_not_is_no_debugmodel() {
         assert!(again.names_no_model().is_some(), "{target:?}: {}", exported.text);
     }
 }
+
+/// torchtitan 0.2: `components/quantization/float8.py` registers `quantize.linear.float8`, whose `recipe_name` is rowwise or
+/// tensorwise (`config/job_config.py`, Float8Linear); since 2026 a row's scale is all that there is.
+#[test]
+fn torchtitan_is_told_how_fp8_is_scaled() {
+    let plan = |recipe: &str| {
+        json!({
+            "model": {"preset": "llama-3-8b", "framework": "torchtitan", "batch_size": 8, "sequence_length": 2048},
+            "training": {"precision": "fp8-mixed", "fp8_recipe": recipe, "compile": true},
+            "cluster": {"num_gpus": 8}, "distribution": {"sharding": "zero3"},
+        })
+    };
+    let says = |recipe: &str, target: Target| {
+        let exported = exported(&plan(recipe), target);
+        let found = read_back(&exported.text, target, 8);
+        let found = found.get("training.fp8_recipe").map(|found| found.value.to_string());
+        (found, named(&exported.notes).contains(&"training.fp8_recipe"), exported.text)
+    };
+    for recipe in ["rowwise", "tensorwise"] {
+        let (found, noted, text) = says(recipe, Target::Torchtitan);
+        assert!(text.contains("converters = [\"quantize.linear.float8\"]\n"), "{text}");
+        assert!(text.contains(&format!("[quantize.linear.float8]\nrecipe_name = \"{recipe}\"\n")), "{text}");
+        assert_eq!((found, noted), (Some(format!("\"{recipe}\"")), false));
+    }
+    let (found, noted, _) = says("rowwise", Target::TorchtitanPython);
+    assert_eq!((found, noted), (Some("\"rowwise\"".to_owned()), false));
+    for target in [Target::Torchtitan, Target::TorchtitanPython] {
+        assert!(says("delayed", target).1, "{target:?} has no history of scales");
+    }
+    assert!(says("tensorwise", Target::TorchtitanPython).1);
+}
+
+/// Arguments say no number of GPUs: what starts the run does (`torch/distributed/run.py`).
+#[test]
+fn megatrons_arguments_leave_the_gpus_to_what_starts_the_run() {
+    let plan = json!({
+        "model": {"preset": "llama-3-8b", "framework": "megatron", "batch_size": 64, "sequence_length": 4096},
+        "training": {"micro_batch_size": 1, "activation_checkpointing": "full", "distributed_optimizer": true},
+        "cluster": {"num_gpus": 32, "nodes": 4},
+        "distribution": {"tensor_parallel": 2, "pipeline_parallel": 2, "sequence_parallel": true},
+    });
+    let notes = exported(&plan, Target::Megatron).notes;
+    let said = notes.iter().find(|note| note.starts_with("cluster.num_gpus: 32; ")).unwrap();
+    assert!(said.contains("--nnodes 4 --nproc-per-node 8"), "{said}");
+    let command = exported(&plan, Target::Torchrun).text;
+    let files = CaseFiles(BTreeMap::new());
+    let again = import::file("a.torchrun.sh", &command, &ProcessView::of(Vec::new(), &files), catalog()).unwrap();
+    let again = again.plan().unwrap();
+    assert_eq!((again.gpus(), again.distribution.tensor_parallel), (Some(32), Some(2)), "{command}");
+}
+
+/// Gemma 2 has norms behind its layers and caps its scores, for which `megatron/training/arguments.py` has no words.
+#[test]
+fn a_shape_that_megatron_cannot_be_told_is_not_written() {
+    let plan =
+        json!({"model": {"preset": "gemma-2-9b", "framework": "megatron", "batch_size": 8, "sequence_length": 4096}});
+    for target in [Target::Megatron, Target::Torchrun] {
+        let exported = exported(&plan, target).with_notes(target);
+        assert!(exported.text.is_empty() && exported.refused.unwrap().contains("gemma-2-9b"), "{target:?}");
+    }
+}

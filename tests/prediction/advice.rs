@@ -232,3 +232,59 @@ fn training_several_times_slower_is_not_the_first_advice() {
     let place = |part: &str| told.iter().position(|name| name.contains(part)).unwrap_or_else(|| panic!("{told:?}"));
     assert!(place("precision bf16") < place("offload of parameters"), "{told:?}");
 }
+
+/// Llama-3 70B in fp32 is 282 GB: in eight parts 35 GB, which an H100 holds with its cache; in four 71 GB, which it does
+/// not. No doubling of one degree goes there, and nothing on the host is as quick.
+#[test]
+fn degrees_are_tried_as_far_as_the_node_goes() {
+    let text = "model: {preset: llama-3-70b, batch_size: 16, sequence_length: 4096}\n\
+                training: {mode: inference, precision: bf16-mixed}\ncluster: {num_gpus: 8}\n";
+    let advice = advice(text);
+    let remedy = advice.remedy().unwrap();
+    assert_eq!(remedy.name, "tensor parallel 8", "{:?}", names(&advice.findings[0]));
+    effects_are_computed(text);
+}
+
+/// Of bf16 weights, gradients and moments with a block's input alone kept, what is left on each of 8 GPUs is more than 40 GB:
+/// two ranks that share matrices, norms and dropouts halve weights, logits and activations, without a host.
+#[test]
+fn tensor_parallelism_is_proposed_with_sequence_parallelism() {
+    let text = "model: {preset: llama-3-8b, framework: megatron, batch_size: 16, sequence_length: 8192}\n\
+                training: {precision: bf16, activation_checkpointing: full}\nhardware: {gpu_type: A100 40GB}\n\
+                cluster: {num_gpus: 8}\ndistribution: {sharding: zero1}\n";
+    let advice = advice(text);
+    let remedy = advice.remedy().unwrap();
+    assert_eq!(remedy.name, "tensor parallel 2, sequence parallel", "{:?}", names(&advice.findings[0]));
+    effects_are_computed(text);
+}
+
+/// What goes to the host and back is slow: where changes together do without it, they are told as well, before it.
+#[test]
+fn a_fix_on_the_host_is_not_the_only_one() {
+    for precision in ["bf16", "bf16-fp32-master"] {
+        let text = format!(
+            "model: {{preset: llama-3-8b, batch_size: 16, sequence_length: 8192}}\ntraining: {{precision: {precision}}}\n\
+             hardware: {{gpu_type: A100 40GB}}\ncluster: {{num_gpus: 8}}\ndistribution: {{sharding: zero1}}\n"
+        );
+        let advice = advice(&text);
+        assert!(!advice.remedy().unwrap().name.contains("offload"), "{:?}", names(&advice.findings[0]));
+        effects_are_computed(&text);
+    }
+}
+
+/// megatron-core 0.16, core/transformer/moe/moe_layer.py, `MoELayer.forward`: experts train under tensor parallelism with
+/// sequence parallelism alone.
+#[test]
+fn experts_are_told_tensor_parallelism_with_sequence_parallelism() {
+    let text = "model: {preset: mixtral-8x7b, framework: megatron, batch_size: 32, sequence_length: 4096}\n\
+                cluster: {num_gpus: 16}\n";
+    let advice = advice(text);
+    let told = advice.findings.iter().flat_map(|finding| &finding.fixes);
+    let cut =
+        told.filter(|fix| fix.change.set.iter().any(|(key, to)| *key == "distribution.tensor_parallel" && to != "1"));
+    let cut: Vec<_> = cut.collect();
+    let split = |fix: &&memwall::advise::Fix| {
+        fix.change.set.iter().any(|(key, to)| *key == "distribution.sequence_parallel" && to == "true")
+    };
+    assert!(!cut.is_empty() && cut.iter().all(split), "{:?}", cut.iter().map(|fix| &fix.name).collect::<Vec<_>>());
+}

@@ -167,3 +167,106 @@ fn alibi_under_megatron_is_the_forks() {
     };
     assert!(said(&megatron) && !said(&fork) && !said(&positions("megatron", "rope")));
 }
+
+/// What each framework's scripts have, by their own files: nanoGPT's train.py wraps its model in DDP and knows no other
+/// word; litgpt's pretrain.py and finetune/full.py have FSDPStrategy, and generate/tp.py splits a model that serves;
+/// llm-foundry has tp_strategy.py and a `moe_world_size`; all of megatron's four degrees are in its parallel_state.py.
+#[test]
+fn parallelism_that_a_framework_has_not_is_refused_in_a_sentence() {
+    let refused = |framework: &str, distribution: &str| {
+        let text = format!(
+            "{{model: {{preset: gpt2, framework: {framework}, batch_size: 16}}, cluster: {{num_gpus: 4}},
+             distribution: {{{distribution}}}}}"
+        );
+        tried(&text).err()
+    };
+    for key in ["tensor_parallel", "pipeline_parallel", "context_parallel"] {
+        let said = refused("nanogpt", &format!("{key}: 2")).unwrap();
+        assert!(
+            said.contains(&format!("distribution.{key}: 2: nanogpt has data parallelism alone; must be 1")),
+            "{said}"
+        );
+        assert_eq!(refused("torchtitan", &format!("{key}: 2")), None);
+    }
+    for key in ["pipeline_parallel", "context_parallel"] {
+        assert!(refused("litgpt", &format!("{key}: 2")).unwrap().contains("litgpt has data parallelism alone"));
+        let said = refused("llm-foundry", &format!("{key}: 2")).unwrap();
+        assert!(said.contains("llm-foundry has data, tensor and expert parallelism; must be 1"), "{said}");
+    }
+    assert_eq!(refused("llm-foundry", "tensor_parallel: 2"), None);
+    assert!(refused("litgpt", "tensor_parallel: 2").is_some(), "its training splits nothing");
+    let serving = "{model: {preset: pythia-1b, framework: litgpt, batch_size: 4, sequence_length: 512},
+                    training: {mode: inference}, cluster: {num_gpus: 4}, distribution: {tensor_parallel: 4}}";
+    assert_eq!(tried(serving).err(), None);
+    for stage in ["zero1", "zero2", "zero3"] {
+        let said = refused("nanogpt", &format!("sharding: {stage}")).unwrap();
+        assert!(said.contains(&format!("distribution.sharding: {stage}: nanogpt has ddp alone")), "{said}");
+    }
+    // Whoever says which engine is put around the modules knows that it is not the framework's.
+    assert_eq!(refused("nanogpt", "sharding: zero3, engine: fsdp2"), None);
+}
+
+#[test]
+fn models_that_a_framework_has_no_modules_of_are_refused() {
+    let of = |preset: &str, framework: &str| {
+        tried(&format!(
+            "{{model: {{preset: {preset}, framework: {framework}, batch_size: 8}}, cluster: {{num_gpus: 4}}}}"
+        ))
+    };
+    for (preset, framework, said) in [
+        (
+            "resnet-50",
+            "megatron",
+            "model.framework: megatron has no convolutional networks: it has decoders, encoders,",
+        ),
+        ("stable-diffusion-xl", "nanogpt", "nanogpt has no diffusion models: it has decoders;"),
+        ("t5-3b", "nanogpt", "nanogpt has no encoder-decoders: it has decoders;"),
+        ("vit-large", "litgpt", "litgpt has no vision transformers: it has decoders;"),
+        (
+            "llama-3-8b",
+            "torchvision",
+            "torchvision has no decoders: it has convolutional networks, vision transformers",
+        ),
+        ("bert-large", "torchtitan", "torchtitan has no encoders: it has decoders;"),
+    ] {
+        let faults = of(preset, framework).unwrap_err();
+        assert!(faults.contains(said) && faults.lines().count() == 1, "{preset} {framework}: {faults}");
+    }
+    for (preset, framework) in
+        [("resnet-50", "torchvision"), ("bert-large", "megatron"), ("t5-3b", "megatron"), ("gpt2", "nanogpt")]
+    {
+        assert_eq!(of(preset, framework).err(), None, "{preset} {framework}");
+    }
+    // nanoGPT has GPT-2's blocks (model.py, Block): others only stand beside them.
+    let said = |preset: &str| {
+        let lines = of(preset, "nanogpt").unwrap().assumptions;
+        lines.iter().any(|line| line.starts_with("model.framework: nanogpt: not modelled for this model"))
+    };
+    assert!(said("llama-3.2-1b") && !said("gpt2"));
+}
+
+/// The table of `memwall help frameworks` says what is refused.
+#[test]
+fn the_help_says_what_each_framework_has() {
+    use memwall::framework::Profile;
+    use memwall::plan::keywords::{Framework, TransformerImpl};
+    let help = include_str!("../../configs/help/frameworks.md");
+    let table = help.split("## What a framework has").nth(1).unwrap().split("\n## ").next().unwrap();
+    for framework in Framework::ALL {
+        let name = format!("`{framework}`");
+        let row = table.lines().find(|line| line.starts_with("| ") && line.split('|').nth(1).unwrap().contains(&name));
+        let cells: Vec<&str> = row.unwrap().split('|').map(str::trim).collect();
+        let support = &Profile::of(*framework, TransformerImpl::TransformerEngine).support;
+        let words = |own: &[memwall::framework::ModelParallelism]| {
+            own.iter().fold("data".to_owned(), |words, one| format!("{words}, {}", one.name()))
+        };
+        let sharded = if support.shards.is.len() == 1 { ", nothing sharded" } else { "" };
+        assert_eq!(cells[3], words(support.splits.is) + sharded, "{framework}");
+        let same = support.splits.is == support.serves_in.is && support.splits.is.len() > 1;
+        assert!(
+            cells[4] == words(support.serves_in.is) || (same && cells[4] == "the same"),
+            "{framework}: {}",
+            cells[4]
+        );
+    }
+}

@@ -144,3 +144,22 @@ fn a_number_of_a_search_is_one_printed_plan() {
         );
     }
 }
+
+/// How much the host holds no plan says: what needs nothing of it is the answer, and the rest comes behind it.
+#[test]
+fn the_largest_model_without_the_host_is_said_first() {
+    let whole = plan(MODEL_8B);
+    let found = largest_model(&request(&whole, &[]), catalog(), &SearchProgress::default()).unwrap();
+    let text = report::model("plan", &found, 200);
+    let first = text.lines().next().unwrap();
+    let three = memwall::units::three_figures(found.kept.billions.as_ref().unwrap().0);
+    assert_eq!(first, format!("plan: {three} B parameters fit on 8 GPUs"));
+    assert!(text.contains("\nwith more in host memory: "), "{text}");
+    let value = report::model_json("plan", &found);
+    let sizes = ["any", "kept"].map(|which| value[which]["standard"]["size_billions"].as_f64().unwrap());
+    assert_eq!(sizes, [&found.any, &found.kept].map(|one| one.billions.as_ref().unwrap().0));
+    assert!(
+        value["kept"]["standard"]["device_used"].is_u64() && value["kept"]["preset"]["preset"].is_string(),
+        "{value}"
+    );
+}

@@ -5,6 +5,7 @@ use memwall::lessons::lesson;
 use memwall::plan::{Document, EXAMPLES, schema};
 use memwall::predict::{Job, predict, scaling_efficiency};
 use memwall::report::Report;
+use memwall::report::setup::Setup;
 use memwall::report::text::report;
 
 fn job(text: &str) -> Job {
@@ -83,4 +84,73 @@ fn a_bubble_is_told_with_its_stage() {
         let text = report(&Report::of("plan", &prediction), false, 200);
         assert!(text.contains(&format!("of stage {fullest} of 8, which fills, drains and waits")), "{text}");
     }
+}
+
+fn printed(text: &str) -> String {
+    let job = job(text);
+    let (prediction, setup) = (predict(&job), Setup::of(&job));
+    report(&Report { setup: Some(&setup), ..Report::of("a", &prediction) }, true, 400)
+}
+
+/// A line names what the model has: Mamba attends to nothing, a vision transformer has no vocabulary, FLUX denoises.
+#[test]
+fn a_model_is_described_by_what_it_has() {
+    let line = |preset: &str| {
+        let text = printed(&format!("model: {{preset: {preset}, batch_size: 1}}"));
+        text.lines().find(|line| line.trim_start().starts_with("model ")).unwrap().trim_start()[5..].trim().to_owned()
+    };
+    assert!(
+        !line("mamba-1.4b").contains("heads") && line("mamba-1.4b").contains("vocabulary"),
+        "{}",
+        line("mamba-1.4b")
+    );
+    assert!(
+        !line("vit-large").contains("vocabulary") && line("vit-large").contains("16 heads"),
+        "{}",
+        line("vit-large")
+    );
+    assert!(line("flux.1-dev").starts_with("diffusion_model"), "{}", line("flux.1-dev"));
+}
+
+/// Links are among the plan's own GPUs, however many a domain could join.
+#[test]
+fn links_join_the_gpus_of_the_plan() {
+    for (cluster, said) in [
+        ("num_gpus: 2", "among 2 GPUs"),
+        ("num_gpus: 8, nvlink_domain: 72", "among 8 GPUs"),
+        ("num_gpus: 16, nodes: 2", "among 8 GPUs"),
+    ] {
+        let text = printed(&format!("model: {{preset: gpt2, batch_size: 16}}\ncluster: {{{cluster}}}\n"));
+        assert!(text.lines().any(|line| line.contains("links") && line.contains(said)), "{cluster}: {text}");
+    }
+}
+
+/// Half the bytes of bf16: the blocks' matrices lie in FP8. An A100 has no FP8 units: 312 TFLOP/s are those of bf16.
+#[test]
+fn weights_in_fp8_are_called_so() {
+    let of = |gpu: &str| {
+        printed(&format!(
+            "model: {{preset: llama-3-8b, batch_size: 1, sequence_length: 512}}\n\
+             training: {{mode: inference, precision: fp8-mixed}}\nhardware: {{gpu_type: {gpu}}}\n"
+        ))
+    };
+    let [new, old] = [of("H100"), of("A100")];
+    assert!(new.contains("weights bf16, blocks' matrices in FP8"), "{new}");
+    assert!(old.contains("312 TFLOP/s in bf16") && !old.contains("312 TFLOP/s in fp8"), "{old}");
+    assert!(old.contains("has no FP8 units") && !new.contains("has no FP8 units"), "{old}");
+}
+
+#[test]
+fn what_no_model_can_be_is_refused() {
+    let said = |text: &str| {
+        let plan = Document::parse(text).unwrap().plan().unwrap();
+        Job::resolve(&plan, catalog()).unwrap_err()[0].to_string()
+    };
+    // 2 x 32 000 x 768 of the smallest published shape's vocabulary are 49 million.
+    assert!(said("model: {size_billions: 1.0e-9}").contains("no Llama-like model is that small"));
+    assert!(Job::resolve(&Document::parse("model: {size_billions: 0.06}").unwrap().plan().unwrap(), catalog()).is_ok());
+    let rank = said("{model: {preset: llama-3-8b, batch_size: 1}, training: {lora: {rank: 1000000}}}");
+    assert!(rank.contains("1000000: no matrix of this model has a rank above 4096"), "{rank}");
+    let stage = said("{model: {preset: llama-3-8b, batch_size: 1}, distribution: {first_stage_layers: 3}}");
+    assert!(stage.contains("there is one stage, with all 32 layers"), "{stage}");
 }

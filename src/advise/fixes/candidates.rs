@@ -90,10 +90,11 @@ pub(in crate::advise) fn candidates(plan: &Plan, job: &Job) -> Vec<Candidate> {
     all.0
 }
 
-struct List(Vec<Candidate>);
+/// Changes as they come together, each once.
+pub(super) struct List(pub(super) Vec<Candidate>);
 
 impl List {
-    fn add(&mut self, name: impl Into<String>, kind: FixKind, change: Change) {
+    pub(super) fn add(&mut self, name: impl Into<String>, kind: FixKind, change: Change) {
         let known = self.0.iter().any(|one| one.change == change);
         if !known {
             self.0.push(Candidate { name: name.into(), kind, change });
@@ -204,66 +205,6 @@ impl List {
             let change = job.under_same_engine(change, *sharding, job.storage.precision);
             self.add(format!("sharding {sharding}"), FixKind::Sharding, change);
         }
-    }
-
-    /// Degrees doubled and halved, and tensor parallelism within a node: replicas follow.
-    fn degrees(&mut self, plan: &Plan, job: &Job) {
-        let (degrees, train) = (&job.degrees, job.training.mode == Mode::Train);
-        if degrees.tensor > 1 && !degrees.sequence_parallel && train {
-            let change = Change::to(keys::distribution::sequence_parallel, "true");
-            self.add("sequence parallel", FixKind::Degrees, change);
-        }
-        let now = [degrees.tensor, degrees.pipeline, degrees.context];
-        let node = job.hardware.node_gpus;
-        if degrees.tensor > node && degrees.tensor.is_multiple_of(node) {
-            self.degree(plan, job, [node, degrees.pipeline, degrees.context]);
-            self.degree(plan, job, [node, degrees.pipeline * (degrees.tensor / node), degrees.context]);
-        }
-        for at in 0..now.len() {
-            for to in [now[at] * 2, now[at] / 2, 1].into_iter().filter(|to| *to > 0 && *to != now[at]) {
-                let mut changed = now;
-                changed[at] = to;
-                self.degree(plan, job, changed);
-            }
-        }
-        let layers = job.architecture.layers();
-        if degrees.pipeline > 1 && train {
-            let more = (degrees.virtual_pipeline + 1..=layers / degrees.pipeline)
-                .filter(|chunks| layers.is_multiple_of(degrees.pipeline * chunks));
-            for chunks in more {
-                let change = Change::to(keys::distribution::virtual_pipeline, chunks.to_string());
-                self.add(format!("{chunks} chunks a stage"), FixKind::Degrees, change);
-            }
-        }
-    }
-
-    /// Tensor, pipeline and context parallelism of these degrees, where the GPUs can be cut so.
-    fn degree(&mut self, plan: &Plan, job: &Job, [tensor, pipeline, context]: [u64; 3]) {
-        let degrees = &job.degrees;
-        let within = tensor * pipeline * context;
-        let cuts = context == degrees.context || legal::cuts_sequence(job, context);
-        // Tensor-parallel ranks talk several times a layer: nobody sends that over the network who need not.
-        let far = tensor > degrees.tensor && tensor > job.hardware.node_gpus;
-        if !degrees.num_gpus.is_multiple_of(within) || !cuts || far {
-            return;
-        }
-        let parts = [
-            ("tensor parallel", "distribution.tensor_parallel", degrees.tensor, tensor),
-            ("pipeline parallel", "distribution.pipeline_parallel", degrees.pipeline, pipeline),
-            ("context parallel", "distribution.context_parallel", degrees.context, context),
-        ];
-        let (mut names, mut change) = (Vec::new(), Change::default());
-        for (name, key, _, to) in parts.into_iter().filter(|(_, _, now, to)| now != to) {
-            names.push(format!("{name} {to}"));
-            change = change.and(key, to.to_string());
-        }
-        if plan.distribution.data_parallel.is_some() {
-            change = change.and(keys::distribution::data_parallel, (degrees.num_gpus / within).to_string());
-        }
-        if plan.cluster.num_gpus.is_none() {
-            change = change.and(keys::cluster::num_gpus, degrees.num_gpus.to_string());
-        }
-        self.add(names.join(", "), FixKind::Degrees, change);
     }
 
     /// The GPU's own link, for one that it does not have.

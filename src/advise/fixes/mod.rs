@@ -1,6 +1,7 @@
 //! Changes that may help a plan, cheapest first, each with its effect computed by predicting the changed plan.
 
 mod candidates;
+mod degrees;
 mod together;
 
 use std::cmp::Reverse;
@@ -17,6 +18,7 @@ use crate::predict::{Job, Outline, Verdict, outline};
 use crate::units::{Bytes, SignedBytes, three_figures};
 pub use candidates::FixKind;
 pub(super) use candidates::{Candidate, candidates};
+use degrees::candidates_of_unfit;
 pub(super) use together::together;
 
 /// A change with its effect.
@@ -87,7 +89,9 @@ impl Fix {
 #[must_use]
 pub fn fixes(plan: &Plan, job: &Job, before: &Outline, catalog: &Catalog) -> Vec<Fix> {
     let trials = Trials { plan, before, catalog, walks: WalkCache::default() };
-    candidates(plan, job).into_par_iter().filter_map(|one| trials.fix(one)).collect()
+    let unfit = before.capacity.verdict() == Verdict::DoesNotFit;
+    let possible = if unfit { candidates_of_unfit(plan, job) } else { candidates(plan, job) };
+    possible.into_par_iter().filter_map(|one| trials.fix(one)).collect()
 }
 
 /// Changes tried on a plan; those that run the same operators share the walk over them.

@@ -5,7 +5,8 @@ use std::sync::RwLock;
 
 use rayon::prelude::*;
 
-use super::candidates::{Candidate, FixKind, candidates};
+use super::candidates::{Candidate, FixKind};
+use super::degrees::candidates_of_unfit;
 use super::{Fix, Trials};
 use crate::advise::walk_cache::WalkCache;
 use crate::catalog::Catalog;
@@ -21,7 +22,7 @@ const BEAM: usize = 12;
 /// Sets of changes by which `plan` fits where no single one does: what needs neither host memory nor adapters, what
 /// trains adapters instead, and what host memory makes possible; of each the fastest of the smallest sets.
 pub fn together(plan: &Plan, job: &Job, before: &Outline, catalog: &Catalog) -> Vec<Fix> {
-    let parts = candidates(plan, job);
+    let parts = candidates_of_unfit(plan, job);
     let trials = Trials { plan, before, catalog, walks: WalkCache::default() };
     // Which parts are allowed differs, what a set of them does not.
     let known: RwLock<BTreeMap<Vec<usize>, Option<Fix>>> = RwLock::default();

@@ -51,6 +51,10 @@ pub fn chosen(state: &mut State, name: &str) {
     let target = Target::ALL.into_iter().find(|target| target.name() == name);
     let Some((target, plan)) = target.zip(state.plans.editor.plan()) else { return };
     let exported = export(plan, &state.catalog, target).with_notes(target);
+    if let Some(why) = exported.refused {
+        state.notice = Some(problem(why));
+        return;
+    }
     let folder = state.plans.editor.path().and_then(Path::parent).unwrap_or(Path::new(""));
     let path = folder.join(format!("{}.{}", state.plans.editor.name(), target.ending()));
     state.plans.export = Some(Export { target, exported, path });

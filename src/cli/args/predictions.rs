@@ -79,8 +79,8 @@ pub struct ShapeArgs {
     /// Tokens a sample
     #[arg(long, value_name = "TOKENS")]
     pub sequence_length: Option<String>,
-    /// Pixels a side
-    #[arg(long, value_name = "PIXELS")]
+    /// Pixels a side; of a U-Net latents a side, an eighth of them
+    #[arg(long, value_name = "SIDE")]
     pub image_size: Option<String>,
     /// Whose modules run: pytorch, megatron, torchtitan, ...
     #[arg(long, value_name = "NAME")]
@@ -211,7 +211,7 @@ pub struct SearchArgs {
     #[arg(long)]
     pub largest_model: bool,
     /// How to write the result [default: by the extension of --output, else text]
-    #[arg(long, value_enum, conflicts_with_all = ["fewest_gpus", "largest_model", "smallest_change"])]
+    #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
     /// Write the result to this file; to FILE.yaml, your plan with the best settings, comments and order kept; to
     /// FILE.svg, .png or .pdf, a plot of memory against throughput

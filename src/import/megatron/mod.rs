@@ -17,7 +17,7 @@ use super::unread::account_for;
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
-const VERSION: &str = "Megatron-LM core 0.15";
+const VERSION: &str = "Megatron-LM core 0.16";
 
 /// What `arguments.py` fills in, where it matters here.
 const DEFAULTS: &[(&str, DefaultValue)] = &[

@@ -17,11 +17,12 @@ use crate::text::python_literal;
 use crate::unread::{account_for, account_for_call};
 
 /// Calls whose keywords are a section's.
-const SECTIONS: [(&str, &str); 4] = [
+const SECTIONS: [(&str, &str); 5] = [
     ("TrainingConfig", "training"),
     ("ParallelismConfig", "parallelism"),
     ("CompileConfig", "compile"),
     ("default_adamw", "optimizer"),
+    ("Float8LinearConverter.Config", "float8"),
 ];
 
 /// The parts of a configuration (`torchtitan/trainer.py`), each read by its own call or of no bearing.
@@ -135,6 +136,13 @@ pub fn of_python(name: &str, content: &str, context: &ImportContext) -> Imported
     }
     if call(content, "Float8LinearConverter.Config").is_some() {
         settings.set("float8.enable_float8_linear", Value::Bool(true), origin("Float8LinearConverter"));
+        // Since converters know of compilation, a row's scale is the default (`components/quantization/float8.py`,
+        // `Float8LinearConverter.Config.recipe_name`: rowwise or rowwise_with_gw_hp).
+        let knows = settings.get("float8.model_compile_enabled").is_some();
+        if knows && settings.get("float8.recipe_name").is_none() {
+            settings.set("float8.recipe_name", "rowwise".into(), origin("Float8LinearConverter"));
+        }
+        settings.accept("float8.model_compile_enabled");
     }
     for class in ["NVFP4LinearConverter", "MXFP8LinearConverter"] {
         if call(content, &format!("{class}.Config")).is_some() {

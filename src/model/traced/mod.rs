@@ -241,7 +241,10 @@ pub fn kind(model: &TracedModel) -> ModelType {
             *work == TracedWork::Attention && (!causal || sizes.get(4).is_some_and(|at| is_one(model, *at)))
         })
     };
+    // diffusers has denoisers, and the autoencoders between their latents and pixels (models/__init__.py).
+    let denoises = model.source.starts_with("diffusers") && !model.name.starts_with("Autoencoder");
     match input(model) {
+        _ if denoises => ModelType::DiffusionModel,
         Input::Pair(..) => ModelType::TransformerEncoderDecoder,
         Input::Rows => ModelType::Mlp,
         Input::Image(..) | Input::Captioned(_) if attends(false) => ModelType::VisionTransformer,

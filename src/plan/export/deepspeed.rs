@@ -35,7 +35,7 @@ pub fn json(plan: &Plan) -> ExportedPlan {
     notes.extend(shape::other_engine(plan, "DeepSpeed", &[Engine::Deepspeed]));
     unsaid(plan, degrees, &mut notes);
     let text = serde_json::to_string_pretty(&Value::Object(root)).unwrap_or_default();
-    ExportedPlan { text: format!("{text}\n"), notes }
+    ExportedPlan { text: format!("{text}\n"), notes, refused: None }
 }
 
 fn zero(plan: &Plan) -> Value {

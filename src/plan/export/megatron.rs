@@ -39,7 +39,7 @@ impl MegatronArguments {
 /// The arguments, one option a line.
 pub fn arguments(plan: &Plan, catalog: &Catalog) -> ExportedPlan {
     let MegatronArguments { lines, notes } = list(plan, catalog);
-    ExportedPlan { text: lines.iter().map(|line| format!("{line}\n")).collect(), notes }
+    ExportedPlan { text: lines.iter().map(|line| format!("{line}\n")).collect(), notes, refused: None }
 }
 
 /// The same for a command.
@@ -51,9 +51,8 @@ pub fn lines(plan: &Plan, catalog: &Catalog) -> (Vec<String>, Vec<String>) {
 fn list(plan: &Plan, catalog: &Catalog) -> MegatronArguments {
     let mut list = MegatronArguments::default();
     let architecture = shape::architecture(plan, catalog);
-    match &architecture {
-        Some(part) => model(&mut list, part),
-        None => list.note("model: these arguments cannot express its shape; --num-layers, --hidden-size and --num-attention-heads are missing"),
+    if let Some(part) = &architecture {
+        model(&mut list, part);
     }
     let degrees = ExportDegrees::of(plan);
     let (micro, _, global) = shape::batch(plan, degrees.data);

@@ -11,7 +11,7 @@ mod torchtitan_python;
 
 use crate::catalog::Catalog;
 use crate::plan::keys::{self, Plan};
-use crate::plan::keywords::Mode;
+use crate::plan::keywords::{Framework, Mode};
 use crate::plan::types::Checkpointing;
 
 pub use shape::ExportDegrees;
@@ -98,6 +98,8 @@ pub struct ExportedPlan {
     pub text: String,
     /// What it does not say, one line each.
     pub notes: Vec<String>,
+    /// Why nothing is written: the target has no words for the model.
+    pub refused: Option<String>,
 }
 
 impl ExportedPlan {
@@ -105,7 +107,7 @@ impl ExportedPlan {
     /// `target` has those.
     #[must_use]
     pub fn with_notes(mut self, target: Target) -> Self {
-        if target.takes_comments() {
+        if target.takes_comments() && self.refused.is_none() {
             let versions = format!("# written for {}\n", target.versions());
             let notes = self.notes.iter().map(|note| format!("# not said: {note}\n"));
             self.text = [versions].into_iter().chain(notes).chain([std::mem::take(&mut self.text)]).collect();
@@ -117,6 +119,20 @@ impl ExportedPlan {
 /// Writes `plan` for `target`. A preset's shape comes from the catalogue.
 #[must_use]
 pub fn export(plan: &Plan, catalog: &Catalog, target: Target) -> ExportedPlan {
+    let by_arguments =
+        target == Target::Megatron || (target == Target::Torchrun && plan.model.framework == Some(Framework::Megatron));
+    if by_arguments && shape::architecture(plan, catalog).is_none() {
+        let model = &plan.model;
+        let why = match &model.preset {
+            Some(name) => format!("Megatron-LM's arguments cannot say the shape of {name}"),
+            None if model.hf_config.is_some() => {
+                "Megatron-LM's arguments cannot say the shape of this model".to_owned()
+            }
+            None => "no shape is given: model.preset or model.architecture gives one".to_owned(),
+        };
+        let refused = Some(format!("model: {why}; nothing is written"));
+        return ExportedPlan { refused, ..ExportedPlan::default() };
+    }
     let mut exported = match target {
         Target::Megatron => megatron::arguments(plan, catalog),
         Target::Torchrun => torchrun::command(plan, catalog),
@@ -124,6 +140,13 @@ pub fn export(plan: &Plan, catalog: &Catalog, target: Target) -> ExportedPlan {
         Target::Torchtitan => torchtitan::toml(plan, catalog),
         Target::TorchtitanPython => torchtitan_python::python(plan, catalog),
     };
+    let ExportDegrees { gpus, nodes, per_node, .. } = ExportDegrees::of(plan);
+    if target == Target::Megatron && gpus > 1 {
+        exported.notes.push(format!(
+            "cluster.num_gpus: {gpus}; what starts the run says it, as `--to torchrun` writes: torchrun --nnodes {nodes} \
+             --nproc-per-node {per_node}"
+        ));
+    }
     if plan.training.mode == Some(Mode::Inference) {
         exported.notes.insert(0, "training.mode: inference; what is written here trains".to_owned());
     }

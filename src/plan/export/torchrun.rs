@@ -33,5 +33,5 @@ pub fn command(plan: &Plan, catalog: &Catalog) -> ExportedPlan {
             notes.push("train.py: the plan's framework takes its settings from the script".to_owned());
         }
     }
-    ExportedPlan { text: format!("{}\n", lines.join(" \\\n    ")), notes }
+    ExportedPlan { text: format!("{}\n", lines.join(" \\\n    ")), notes, refused: None }
 }

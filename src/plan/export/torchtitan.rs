@@ -6,7 +6,7 @@ use super::shape::{self, ExportDegrees};
 use super::{ExportedPlan, recomputation_name};
 use crate::catalog::Catalog;
 use crate::plan::keys::{self, Plan};
-use crate::plan::keywords::{CpuOffload, Engine, Optimizer, Precision, Schedule, Sharding};
+use crate::plan::keywords::{CpuOffload, Engine, Fp8Recipe, Optimizer, Precision, Schedule, Sharding};
 use crate::plan::torchtitan::flavor_of;
 use crate::plan::types::Checkpointing;
 
@@ -16,6 +16,7 @@ pub fn toml(plan: &Plan, catalog: &Catalog) -> ExportedPlan {
     let mut notes = Vec::new();
     let degrees = ExportDegrees::of(plan);
     section(&mut text, "model", &model(plan, catalog, &mut notes));
+    section(&mut text, FLOAT8, &float8(plan, &mut notes));
     section(&mut text, "optimizer", &optimizer(plan, &mut notes));
     section(&mut text, "training", &training(plan, catalog, degrees, &mut notes));
     section(&mut text, "parallelism", &parallelism(plan, degrees, &mut notes));
@@ -23,7 +24,7 @@ pub fn toml(plan: &Plan, catalog: &Catalog) -> ExportedPlan {
     let compile = vec![("enable", plan.training.compile.unwrap_or(false).to_string())];
     section(&mut text, "compile", &compile);
     unsaid(plan, &mut notes);
-    ExportedPlan { text, notes }
+    ExportedPlan { text, notes, refused: None }
 }
 
 type Lines = Vec<(&'static str, String)>;
@@ -55,7 +56,33 @@ fn model(plan: &Plan, catalog: &Catalog, notes: &mut Vec<String>) -> Lines {
         }
     }
     if plan.training.precision == Some(Precision::Fp8Mixed) {
-        lines.push(("converters", "[\"float8\"]".to_owned()));
+        lines.push(("converters", format!("[\"{FLOAT8}\"]")));
+    }
+    lines
+}
+
+/// The converter's name and that of its table (`torchtitan/components/quantization/float8.py`, `register_model_converter`).
+const FLOAT8: &str = "quantize.linear.float8";
+
+/// How FP8 is scaled (`torchtitan/config/job_config.py`, `Float8Linear`): a scale a tensor, where nothing is said.
+fn float8(plan: &Plan, notes: &mut Vec<String>) -> Lines {
+    let mut lines = Lines::new();
+    if plan.training.precision != Some(Precision::Fp8Mixed) {
+        return lines;
+    }
+    match plan.training.fp8_recipe {
+        None => {}
+        Some(Fp8Recipe::Tensorwise | Fp8Recipe::Rowwise) => {
+            lines.extend(plan.training.fp8_recipe.map(|recipe| ("recipe_name", quoted(recipe.name()))));
+        }
+        Some(other) => {
+            notes.push(format!("training.fp8_recipe: {other} is none of torchtitan's float8; tensorwise it is"))
+        }
+    }
+    // A recipe by its name leaves the all-gather in 16 bits: its own fields are read without one alone.
+    if plan.training.fp8_param_gather == Some(true) && plan.training.fp8_recipe != Some(Fp8Recipe::Rowwise) {
+        lines.retain(|(key, _)| *key != "recipe_name");
+        lines.push(("enable_fsdp_float8_all_gather", "true".to_owned()));
     }
     lines
 }

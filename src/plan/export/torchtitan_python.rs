@@ -7,7 +7,7 @@ use super::shape::{self, ExportDegrees};
 use super::{ExportedPlan, recomputation_name, torchtitan};
 use crate::catalog::Catalog;
 use crate::plan::keys::Plan;
-use crate::plan::keywords::{Engine, Loss, Optimizer, Precision, Schedule};
+use crate::plan::keywords::{Engine, Fp8Recipe, Loss, Optimizer, Precision, Schedule};
 use crate::plan::torchtitan::flavor_of;
 use crate::plan::types::Checkpointing;
 
@@ -56,7 +56,7 @@ pub fn python(plan: &Plan, catalog: &Catalog) -> ExportedPlan {
     }
     let _ = writeln!(text, "    return config");
     torchtitan::unsaid(plan, &mut notes);
-    ExportedPlan { text, notes }
+    ExportedPlan { text, notes, refused: None }
 }
 
 type Keywords = Vec<(&'static str, String)>;
@@ -86,6 +86,10 @@ fn imports(model: &str) -> String {
 fn converted(plan: &Plan, flavor: &str, notes: &mut Vec<String>) -> String {
     match plan.training.precision {
         Some(Precision::Fp8Mixed) => {
+            // A scale a row is all that its configuration has (`components/quantization/float8.py`).
+            if let Some(other) = plan.training.fp8_recipe.filter(|recipe| *recipe != Fp8Recipe::Rowwise) {
+                notes.push(format!("training.fp8_recipe: {other} is none of torchtitan's of 2026; rowwise it is"));
+            }
             let compiled = python_truth(plan.training.compile.unwrap_or(false));
             format!(
                 "model_registry(\"{flavor}\", converters=[Float8LinearConverter.Config(model_compile_enabled={compiled})])"

@@ -54,7 +54,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
     let targets: Vec<&'static str> = targets.into_iter().chain(joint).collect();
     let saved = part.modules_to_save.as_deref().unwrap_or_default();
     Some(Lora {
-        rank: notes.or(keys::lora::rank, part.rank, 8),
+        rank: rank(part.rank, architecture, notes),
         tower,
         saved: trained_whole(saved, architecture, (&own, &targets), notes),
         kernels: in_kernels(part.kernels.as_deref().unwrap_or_default(), architecture, &targets, notes),
@@ -64,6 +64,20 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
         double_quant: part.double_quant.unwrap_or(false),
         dtype: part.dtype.and_then(|dtype| weights(dtype, notes)),
     })
+}
+
+/// The adapters' rank. One beyond the widest matrix's shorter side makes each adapter larger than what it adapts, and no
+/// product of its two matrices has such a rank.
+fn rank(given: Option<u64>, architecture: &Architecture, notes: &mut Notes) -> u64 {
+    let rank = notes.or(keys::lora::rank, given, 8);
+    let width = architecture.block().map(|block| block.hidden.max(block.heads.saturating_mul(block.head_dim)));
+    if let Some(width) = width.filter(|width| rank > *width) {
+        notes.fault(
+            keys::lora::rank,
+            format!("{rank}: no matrix of this model has a rank above {width}, the model's width"),
+        );
+    }
+    rank
 }
 
 /// The targets on a traced model, as the plan names them: where each layer stands the walk knows. Refuses adapters whose work a trace

@@ -101,6 +101,11 @@ pub(super) fn note(
         let refused = "Transformer Engine and torchao refuse to run";
         notes.assume(keys::training::precision, format!("{name} has no FP8 units: {refused}"));
     }
+    if storage.fp8 && training.mode == Mode::Inference && !has_fp8 {
+        // vLLM, model_executor/layers/quantization/utils/marlin_utils_fp8.py: weights alone in FP8, multiplied in 16 bits.
+        let said = "weights lie in FP8 and are multiplied in bf16 (vLLM's Marlin kernels)";
+        notes.assume(keys::training::precision, format!("{name} has no FP8 units: {said}"));
+    }
     match training.attention {
         // PyTorch 2.9, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, check_flash_attention_hardware_support.
         Attention::Sdpa if old && half => notes.assume(

@@ -22,6 +22,7 @@ mod sized;
 mod speed;
 mod stages;
 mod storage;
+mod support;
 mod traced;
 mod training;
 
@@ -226,6 +227,7 @@ impl LayoutIndependent {
     ) -> Result<Job, Vec<Fault>> {
         let Self { profile, architecture, modules, hardware } = self;
         degrees::check_model((&degrees, plan.training.mode), &architecture, profile, &mut notes);
+        support::check((profile, &degrees), &architecture, plan.training.mode, &mut notes);
         sight::check(plan, (profile, &degrees), &architecture, &mut notes);
         traced::check(plan, (profile, &degrees), &architecture, &mut notes);
         let lora = adapters::resolve(plan, profile, &architecture, &mut notes);

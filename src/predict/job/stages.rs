@@ -101,8 +101,17 @@ fn uneven(first: Option<u64>, last: Option<u64>, degrees: &Degrees, layers: u64)
     let key = "distribution.first_stage_layers";
     let given = first.unwrap_or(0).saturating_add(last.unwrap_or(0));
     let others = degrees.pipeline.saturating_sub(u64::from(first.is_some()) + u64::from(last.is_some()));
+    if degrees.pipeline == 1 {
+        let words = format!(
+            "{given}: there is one stage, with all {layers} layers; distribution.pipeline_parallel must be above 1, or leave it out"
+        );
+        return if given == layers { Ok(vec![layers]) } else { Err(Fault::of(key, words)) };
+    }
     if given > layers || (others == 0 && given != layers) {
-        return Err(Fault::of(key, format!("first and last stage hold {given} layers of {layers}")));
+        return Err(Fault::of(
+            key,
+            format!("first and last stage would hold {given} layers, and the model has {layers}"),
+        ));
     }
     let each = degrees.virtual_pipeline.max(1);
     let mut stages: Vec<u64> = Vec::new();

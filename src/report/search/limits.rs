@@ -1,6 +1,8 @@
-//! The smallest change, the fewest GPUs and the largest model, for people.
+//! The smallest change, the fewest GPUs and the largest model, for people and for scripts.
 
-use super::plans;
+use serde_json::{Map, Value, json};
+
+use super::{plans, row};
 use crate::advise::{FewestGpus, LargestModel, Limit, RankedPlan, SmallestChange, is_largest_tried};
 use crate::report::page::paragraph;
 use crate::report::setup::gpus as gpus_of;
@@ -75,9 +77,10 @@ pub fn smallest(plan: &str, found: Option<&SmallestChange>, width: usize) -> Str
 #[must_use]
 pub fn model(plan: &str, found: &Limit<LargestModel>, width: usize) -> String {
     let mut text = String::new();
-    let apart = found.apart();
+    // What needs nothing of the host first: how much of it there is no plan says.
+    let apart: Vec<&LargestModel> = found.apart().into_iter().rev().collect();
     for (at, one) in apart.iter().enumerate() {
-        let head = if at == 0 { plan } else { "with no more offload than the plan's own" };
+        let head = if at == 0 { plan } else { "with more in host memory" };
         let line = match &one.billions {
             Some((billions, plan)) => {
                 let gpus = gpus_of(plan.outline.num_gpus);
@@ -100,4 +103,54 @@ pub fn model(plan: &str, found: &Limit<LargestModel>, width: usize) -> String {
     });
     text.push_str(&plans(both).render("  ", width));
     text
+}
+
+/// The fewest GPUs as one JSON object: with every knob free (`any`), and with no more offload than the plan's own (`kept`).
+#[must_use]
+pub fn gpus_json(plan: &str, found: &Limit<FewestGpus>) -> Value {
+    let one = |found: &FewestGpus| {
+        found.as_ref().map(|(gpus, one)| {
+            let mut fields = Map::from_iter([("num_gpus".to_owned(), Value::from(*gpus))]);
+            fields.extend(row(one, None));
+            fields
+        })
+    };
+    json!({ "plan": plan, "any": one(&found.any), "kept": one(&found.kept) })
+}
+
+/// The smallest change as one JSON object; `keys` is null where no change of so few makes the plan fit.
+#[must_use]
+pub fn smallest_json(plan: &str, found: Option<&SmallestChange>) -> Value {
+    let plans: Vec<Value> = found
+        .into_iter()
+        .flat_map(|found| &found.plans)
+        .map(|one| {
+            let mut fields = row(&one.ranked, None);
+            for (name, change) in [("chosen", &one.chosen), ("follows", &one.follows)] {
+                fields.insert(name.to_owned(), json!({ "set": change.set_json(), "remove": change.remove }));
+            }
+            Value::Object(fields)
+        })
+        .collect();
+    json!({ "plan": plan, "keys": found.map(|found| found.keys), "ranked": plans })
+}
+
+/// The largest models as one JSON object, twice as [`gpus_json`] has it: a standard decoder, and one of the catalogue.
+#[must_use]
+pub fn model_json(plan: &str, found: &Limit<LargestModel>) -> Value {
+    let one = |found: &LargestModel| {
+        let standard = found.billions.as_ref().map(|(billions, one)| {
+            let mut fields = Map::from_iter([("size_billions".to_owned(), Value::from(*billions))]);
+            fields.insert("largest_tried".to_owned(), Value::from(is_largest_tried(*billions)));
+            fields.extend(row(one, None));
+            fields
+        });
+        let preset = found.preset.as_ref().map(|(name, one)| {
+            let mut fields = Map::from_iter([("preset".to_owned(), Value::from(name.as_str()))]);
+            fields.extend(row(one, None));
+            fields
+        });
+        json!({ "standard": standard, "preset": preset })
+    };
+    json!({ "plan": plan, "any": one(&found.any), "kept": one(&found.kept) })
 }

@@ -21,7 +21,9 @@ pub(in crate::predict) fn peak(job: &Job, unit: Unit, layer: bool) -> (FlopsPerS
         }
         Unit::Attention(element) => element,
         Unit::Matrix(element) if layer && job.storage.fp8 && element != Element::F32 => {
-            return peaks.fp8.or(peaks.bf16).map_or((vector, "fp32"), |peak| (peak, "fp8"));
+            // A GPU without FP8 units multiplies in bf16 what it holds in FP8 (vLLM, fp8_marlin).
+            let wider = || peaks.bf16.map_or((vector, "fp32"), |peak| (peak, "bf16"));
+            return peaks.fp8.map_or_else(wider, |peak| (peak, "fp8"));
         }
         // PyTorch lets convolutions take TF32 unless told not to (`torch.backends.cudnn.allow_tf32`, CUDA semantics), matmuls
         // only where it is told so.

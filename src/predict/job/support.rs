@@ -1,0 +1,114 @@
+//! Models that a framework has no modules of, and cuts that its scripts do not make.
+
+use super::{Degrees, Notes};
+use crate::framework::{ModelParallelism, Profile};
+use crate::model::{Architecture, Decoder, ModelShape};
+use crate::plan::keys;
+use crate::plan::keywords::{Mode, ModelType, Norm, Position};
+
+/// Refuses what the framework cannot run, and says where its modules only stand in for others.
+pub(super) fn check(
+    (profile, degrees): (&Profile, &Degrees),
+    architecture: &Architecture,
+    mode: Option<Mode>,
+    notes: &mut Notes,
+) {
+    let mode = mode.unwrap_or(Mode::Train);
+    // Traced modules are the user's own, whose cuts and classes are refused where they are read.
+    if !matches!(architecture.shape, ModelShape::Traced(_)) && !kind(profile, architecture, notes) {
+        return;
+    }
+    splits((profile, degrees), mode, notes);
+    shards((profile, degrees), mode, notes);
+}
+
+/// Whether the framework has modules of such a model.
+fn kind(profile: &Profile, architecture: &Architecture, notes: &mut Notes) -> bool {
+    let (kind, kinds) = (architecture.kind(), profile.support.kinds.is);
+    if !kinds.contains(&kind) {
+        let known = joined(kinds.iter().map(|kind| class_of(*kind)));
+        let words =
+            format!("{} has no {}: it has {known}; leave it out, or say pytorch", profile.name(), class_of(kind));
+        notes.fault(keys::model::framework, words);
+        return false;
+    }
+    if profile.support.only_gpt2.is && architecture.block().is_some_and(|block| !is_gpt2(block)) {
+        let words = format!(
+            "{}: not modelled for this model, as it has GPT-2's blocks alone; these are counted as a script like it would run them",
+            profile.name()
+        );
+        notes.assume(keys::model::framework, words);
+    }
+    true
+}
+
+/// As sentences call a kind.
+const fn class_of(kind: ModelType) -> &'static str {
+    match kind {
+        ModelType::TransformerDecoder => "decoders",
+        ModelType::TransformerEncoder => "encoders",
+        ModelType::TransformerEncoderDecoder => "encoder-decoders",
+        ModelType::VisionTransformer => "vision transformers",
+        ModelType::Cnn => "convolutional networks",
+        ModelType::Mlp => "lists of layers",
+        ModelType::DiffusionModel => "diffusion models",
+    }
+}
+
+fn is_gpt2(block: &Decoder) -> bool {
+    block.position == Position::Learned
+        && block.norm == Norm::Layernorm
+        && !block.gated
+        && block.kv_heads == block.heads
+        && block.moe.is_none()
+}
+
+/// Refuses degrees of parallelism that the framework's scripts have not.
+fn splits((profile, degrees): (&Profile, &Degrees), mode: Mode, notes: &mut Notes) {
+    let own = profile.support.splits_in(mode);
+    for split in ModelParallelism::ALL.iter().filter(|split| !own.contains(split)) {
+        let degree = match split {
+            ModelParallelism::Tensor => degrees.tensor,
+            ModelParallelism::Pipeline => degrees.pipeline,
+            ModelParallelism::Context => degrees.context,
+            ModelParallelism::Expert => degrees.expert,
+        };
+        if degree > 1 {
+            let has = joined(["data"].into_iter().chain(own.iter().map(|split| split.name())));
+            let only = if own.is_empty() { " alone" } else { "" };
+            let words = format!("{degree}: {} has {has} parallelism{only}; must be 1", profile.name());
+            notes.fault(split.key(), words);
+        }
+    }
+}
+
+/// Refuses sharding that the framework's scripts have not, unless the plan says which engine is put around its modules.
+fn shards((profile, degrees): (&Profile, &Degrees), mode: Mode, notes: &mut Notes) {
+    let (asked, own) = (degrees.asked(), profile.support.shards.is);
+    let ranks = degrees.data.saturating_mul(degrees.context);
+    if own.contains(&asked) || mode == Mode::Inference || ranks < 2 {
+        return;
+    }
+    let (name, usual) = (profile.name(), profile.data_parallel.replicated.is);
+    if degrees.engine_is_given {
+        let words =
+            format!("{asked}: {name} itself shares nothing out; counted as {} around its modules does", degrees.engine);
+        notes.assume(keys::distribution::sharding, words);
+    } else {
+        let words = format!(
+            "{asked}: {name} has {usual} alone, which shares nothing out; must be none, or name in distribution.engine what \
+             you put around its modules"
+        );
+        notes.fault(keys::distribution::sharding, words);
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn joined<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let words: Vec<&str> = words.into_iter().collect();
+    match words.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
+}
