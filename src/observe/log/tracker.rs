@@ -120,8 +120,8 @@ impl Tracker {
     /// Time of a step from how the count moves: by the log's own stamps, or by the times at which
     /// lines arrived.
     fn pace(&mut self, step: u64, when: LineTime) {
-        let stamped = when.stamp.and_then(|stamp| self.stamped.note(step, stamp));
-        let arrived = when.live.then(|| self.arrived.note(step, when.at.0)).flatten();
+        let stamped = when.stamp.and_then(|stamp| self.stamped.note(step, stamp, OfOneTime::First));
+        let arrived = when.live.then(|| self.arrived.note(step, when.at.0, OfOneTime::Last)).flatten();
         if let Some(time) = stamped.or(arrived.filter(|_| when.stamp.is_none())) {
             self.progress.step_time = Reading::estimated(time, when.at);
         }
@@ -135,6 +135,16 @@ fn set<T>(reading: &mut Reading<T>, told: Option<T>, at: Moment) {
     }
 }
 
+/// Which of several steps that are told at one time stands for it: counted from one of another kind to the next, they
+/// would be too many or too few.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OfOneTime {
+    /// Stamps of whole seconds: the second had just begun.
+    First,
+    /// Lines that were read in one look: it came just before.
+    Last,
+}
+
 /// Steps and the milliseconds at which they were told.
 #[derive(Debug, Default)]
 struct Marks {
@@ -143,12 +153,16 @@ struct Marks {
 
 impl Marks {
     /// The mean time of a step over the last marks, once there are two.
-    fn note(&mut self, step: u64, millis: u64) -> Option<Seconds> {
+    fn note(&mut self, step: u64, millis: u64, of_one_time: OfOneTime) -> Option<Seconds> {
         match self.marks.back() {
             // Another rank tells the same step.
             Some((last, _)) if *last == step => return None,
             // A restart, or a clock that was set.
             Some((last, then)) if *last > step || *then > millis => self.marks.clear(),
+            Some((_, then)) if *then == millis => match of_one_time {
+                OfOneTime::First => return None,
+                OfOneTime::Last => drop(self.marks.pop_back()),
+            },
             _ => {}
         }
         self.marks.push_back((step, millis));
@@ -189,6 +203,22 @@ mod tests {
         tracker.take(LogFormat::HuggingFace, &step(5), at(1_130, true));
         tracker.take(LogFormat::HuggingFace, &step(6), at(1_131, true));
         assert_eq!(tracker.progress().step_time.value(), Some(&Seconds(1.0)));
+    }
+
+    /// Ten steps a second, read once a second, or stamped with whole seconds: a step takes 0.1 s, from the second look on and
+    /// wherever the window begins.
+    #[test]
+    fn steps_that_are_told_at_one_time_are_no_steps_of_the_time_before() {
+        let (mut read, mut stamped) = (Tracker::default(), Tracker::default());
+        for second in 0..40 {
+            for number in 0..10 {
+                let told = step(second * 10 + number);
+                read.take(LogFormat::Text, &told, at(second, true));
+                stamped.take(LogFormat::Text, &told, LineTime { stamp: Some(second * 1000), ..at(0, false) });
+            }
+            let times = [&read, &stamped].map(|tracker| tracker.progress().step_time.value().copied());
+            assert_eq!(times, [(second > 0).then_some(Seconds(0.1)); 2], "{second} s");
+        }
     }
 
     #[test]
