@@ -35,12 +35,33 @@ pub struct Tracker {
     counts_batches: bool,
     /// Bars count the steps of an epoch: those without a name as well.
     counts_epochs: bool,
+    /// Where the loss became no number, if it is none since.
+    loss_turned: Option<LossTurn>,
+}
+
+/// The first of the newest losses that are no numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LossTurn {
+    /// Its step, where that is told.
+    pub step: Option<u64>,
+    /// What it is: NaN or an infinity.
+    pub loss: f64,
 }
 
 impl Tracker {
     /// What is known.
     pub const fn progress(&self) -> &Progress {
         &self.progress
+    }
+
+    /// Where the loss became no number, if it is none since.
+    pub const fn loss_turned(&self) -> Option<LossTurn> {
+        self.loss_turned
+    }
+
+    /// The losses so far were another run's.
+    pub const fn forget_losses(&mut self) {
+        self.loss_turned = None;
     }
 
     /// Takes what the header states over.
@@ -89,6 +110,15 @@ impl Tracker {
         }
         set(&mut progress.epoch, facts.epoch, at);
         set(&mut progress.loss, facts.loss, at);
+        match facts.loss {
+            Some(loss) if loss.is_finite() => self.loss_turned = None,
+            Some(loss) if self.loss_turned.is_none() => {
+                let is_told = progress.step.kind() == Some(ReadingKind::Measured);
+                let step = progress.step.value().copied().filter(|_| is_told);
+                self.loss_turned = Some(LossTurn { step, loss });
+            }
+            _ => {}
+        }
         set(&mut progress.grad_norm, facts.grad_norm, at);
         set(&mut progress.step_time, facts.step_time, at);
         set(&mut progress.tokens_per_s, facts.tokens_per_s.map(TokensPerSec), at);
