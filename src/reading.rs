@@ -39,7 +39,8 @@ pub use hardware::{
 pub use spread::{DeviceMetric, Spread};
 
 pub use hook::{
-    HookAbout, HookEnd, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind, TokensSeen,
+    HookAbout, HookEnd, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind, PrintedLoss,
+    PrintedTurn, TokensSeen,
 };
 pub use input_shape::InputShape;
 pub use location::DeviceLocation;

@@ -75,6 +75,7 @@ class _Hook:
         self.about = None
         self.modules = None
         self.tokens = None
+        self.printed = _Printed()
         # A module was seen that runs again for the backward pass.
         self.recomputes = False
         # Optimizer steps from the first to the last, where a trainer knows them.
@@ -211,6 +212,8 @@ class _Hook:
             message["tokens"] = self.tokens
         if self.wire.lost:
             message["lost"] = self.wire.lost
+        if self.printed.last is not None:
+            message["printed"] = self.printed.message()
         self.told_at, self.told_steps = now, self.steps
         self.wire.send(message)
 

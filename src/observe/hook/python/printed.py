@@ -1,0 +1,62 @@
+# What the script prints of its loss, wherever that goes: what goes to a terminal or into a pipe nobody else can read.
+
+# A loss with its number as people print it, and no loss scale: `loss: nan`, `'loss': 2.5`, `train_loss=inf`.
+_LOSS = (
+    r"(?i)loss(?![\w ]*scal)[\w/@.-]*['\"]?\s*[:=|]*\s*(?:tensor\()?([-+]?(?:nan|inf(?:inity)?)(?!\w)"
+    r"|[-+]?\d+\.?\d*(?:e[-+]?\d+)?)"
+)
+_LONGEST_LINE = 500
+
+
+class _Printed:
+    """The newest line with a loss, and the first one since it is no number."""
+
+    def __init__(self):
+        self.pattern = None
+        self.last = self.turned = None
+
+    def note(self, line, steps):
+        if self.pattern is None:
+            import re
+
+            self.pattern = re.compile(_LOSS)
+        found = self.pattern.search(line)
+        if found is None:
+            return
+        number = found.group(1).lower()
+        self.last = {"line": line, "loss": number, "step": steps}
+        if not number.lstrip("+-").startswith(("n", "i")):
+            self.turned = None
+        elif self.turned is None:
+            self.turned = self.last
+
+    def message(self):
+        return {"last": self.last, "turned": self.turned} if self.turned is not None else {"last": self.last}
+
+
+def _note_printed(hook):
+    """Looks at each line that the script prints. What it writes to stays what it is, and so does what is written."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.write = _noting(stream.write, hook)
+        except Exception:
+            pass
+
+
+def _noting(write, hook):
+    pid, unfinished = os.getpid(), [""]
+
+    def noted(text, *rest):
+        result = write(text, *rest)
+        try:
+            if type(text) is str and not hook.over:
+                *lines, last = (unfinished[0] + text[-8 * _LONGEST_LINE :]).replace("\r", "\n").split("\n")
+                unfinished[0] = last[-_LONGEST_LINE:]
+                for line in lines:
+                    if ("loss" in line or "Loss" in line or "LOSS" in line) and os.getpid() == pid:
+                        hook.printed.note(line[:_LONGEST_LINE], hook.steps)
+        except Exception:
+            pass
+        return result
+
+    return noted
