@@ -274,7 +274,9 @@ impl FollowThread {
 
     /// A shell goes on behind a training: its figures end with it. Ranks and hooks tell themselves.
     fn end_job(&mut self, ended: bool) {
-        let followed = self.news.pid.filter(|_| self.wanted.live && self.news.ranks.is_empty());
+        let has_exit = |pid: &u32| self.news.exits.iter().any(|exit| exit.pid == *pid);
+        let is_followed = |pid: &u32| self.wanted.live && self.news.ranks.is_empty() && !has_exit(pid);
+        let followed = self.news.pid.filter(is_followed);
         if let (Some(pid), Some(log)) = (followed, &mut self.log)
             && self.telling.look(pid, log, ended)
         {

@@ -15,17 +15,20 @@ pub struct TellingJob {
     proc: PathBuf,
     /// What the shell ran as a step was told: one of these has told it.
     tellers: Vec<ShellJob>,
+    /// All of them were gone at the look before: a shell that has nothing more to do ends with them, and its end says more.
+    is_gone: bool,
 }
 
 impl TellingJob {
     /// Nobody has told a step yet.
     pub fn new(proc: impl Into<PathBuf>) -> Self {
-        Self { proc: proc.into(), tellers: Vec::new() }
+        Self { proc: proc.into(), tellers: Vec::new(), is_gone: false }
     }
 
-    /// Whether all have ended that may have told the steps so far.
-    pub fn has_ended(&self) -> bool {
-        !self.tellers.is_empty() && !self.tellers.iter().any(|job| job.is_there(&self.proc))
+    /// Whether all have ended, since the look before, that may have told the steps so far.
+    pub fn has_ended(&mut self) -> bool {
+        let is_gone = !self.tellers.is_empty() && !self.tellers.iter().any(|job| job.is_there(&self.proc));
+        std::mem::replace(&mut self.is_gone, is_gone) && is_gone
     }
 
     /// Looks who tells the steps of `log`, where the process is a shell. Whether the run is over that they are of: its
