@@ -44,17 +44,20 @@ def _note_printed(hook):
 
 
 def _noting(write, hook):
-    pid, unfinished = os.getpid(), [""]
+    # The beginning of a line, and the steps that were made as it was written: a bar's line ends with the next one.
+    pid, unfinished = os.getpid(), ["", 0]
 
     def noted(text, *rest):
         result = write(text, *rest)
         try:
             if type(text) is str and not hook.over:
-                *lines, last = (unfinished[0] + text[-8 * _LONGEST_LINE :]).replace("\r", "\n").split("\n")
-                unfinished[0] = last[-_LONGEST_LINE:]
+                begun, steps = unfinished
+                *lines, last = (begun + text[-8 * _LONGEST_LINE :]).replace("\r", "\n").split("\n")
+                unfinished[:] = last[-_LONGEST_LINE:], steps if begun and not lines else hook.steps
                 for line in lines:
                     if ("loss" in line or "Loss" in line or "LOSS" in line) and os.getpid() == pid:
-                        hook.printed.note(line[:_LONGEST_LINE], hook.steps)
+                        hook.printed.note(line[:_LONGEST_LINE], steps if begun else hook.steps)
+                    begun = ""
         except Exception:
             pass
         return result
