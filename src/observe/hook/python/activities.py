@@ -40,7 +40,7 @@ def _activity(path, name):
     if words[0] in _EVALUATES or (words[0] in ("run", "do") and words[1:2] and words[1] in _EVALUATES):
         return ("evaluation", name)
     # Figures and logs are saved as well, and activations are checkpointed: it is what it calls.
-    if any(word in _MAY_SAVE for word in words):
+    if words[0] in _MAY_SAVE or words[-1] in _MAY_SAVE:
         return ("save", name)
     return None
 

@@ -212,8 +212,9 @@ class _Hook:
             message["tokens"] = self.tokens
         if self.wire.lost:
             message["lost"] = self.wire.lost
-        if self.printed.last is not None:
-            message["printed"] = self.printed.message()
+        printed = self.printed.message()
+        if printed is not None:
+            message["printed"] = printed
         self.told_at, self.told_steps = now, self.steps
         self.wire.send(message)
 

@@ -14,8 +14,20 @@ class _Printed:
     def __init__(self):
         self.pattern = None
         self.last = self.turned = None
+        # The newest line that may have a loss, and the steps that were made: most are never looked into.
+        self.newest = None
 
     def note(self, line, steps):
+        self.newest = (line, steps)
+        may_turn = "nan" in line or "inf" in line or "NaN" in line or "Inf" in line or "NAN" in line
+        if may_turn or self.turned is not None:
+            self.look()
+
+    def look(self):
+        """Looks into the newest line."""
+        if self.newest is None:
+            return
+        (line, steps), self.newest = self.newest, None
         if self.pattern is None:
             import re
 
@@ -31,7 +43,11 @@ class _Printed:
             self.turned = self.last
 
     def message(self):
-        return {"last": self.last, "turned": self.turned} if self.turned is not None else {"last": self.last}
+        """What there is to tell; none where no loss was printed."""
+        self.look()
+        if self.last is None or self.turned is None:
+            return self.last and {"last": self.last}
+        return {"last": self.last, "turned": self.turned}
 
 
 def _note_printed(hook):
@@ -45,19 +61,23 @@ def _note_printed(hook):
 
 def _noting(write, hook):
     # The beginning of a line, and the steps that were made as it was written: a bar's line ends with the next one.
-    pid, unfinished = os.getpid(), ["", 0]
+    unfinished = ["", 0]
 
     def noted(text, *rest):
         result = write(text, *rest)
         try:
-            if type(text) is str and not hook.over:
-                begun, steps = unfinished
-                *lines, last = (begun + text[-8 * _LONGEST_LINE :]).replace("\r", "\n").split("\n")
-                unfinished[:] = last[-_LONGEST_LINE:], steps if begun and not lines else hook.steps
-                for line in lines:
-                    if ("loss" in line or "Loss" in line or "LOSS" in line) and os.getpid() == pid:
-                        hook.printed.note(line[:_LONGEST_LINE], steps if begun else hook.steps)
-                    begun = ""
+            if type(text) is not str or hook.over:
+                return result
+            begun, steps = unfinished
+            if "\n" not in text and "\r" not in text:
+                unfinished[:] = (begun + text)[-_LONGEST_LINE:], steps if begun else hook.steps
+                return result
+            *lines, last = (begun + text[-8 * _LONGEST_LINE :]).replace("\r", "\n").split("\n")
+            unfinished[:] = last, hook.steps
+            for line in lines:
+                if "loss" in line or "Loss" in line or "LOSS" in line:
+                    hook.printed.note(line[:_LONGEST_LINE], steps if begun else hook.steps)
+                begun = ""
         except Exception:
             pass
         return result
