@@ -272,7 +272,7 @@ fn a_loss_that_turns_nan_is_told_where_it_is_only_printed() {
         let found = said.lines().find(|line| line.starts_with("memwall: the loss"));
         assert_eq!(found, told.map(|told| format!("memwall: {told}")).as_deref(), "{says}: {said}");
         assert!(text(&done.stdout).ends_with("done\n"), "{says}");
-        let lines = format!("{}{said}", text(&done.stdout)).matches(|letter| matches!(letter, '\n' | '\r')).count();
+        let lines = format!("{}{said}", text(&done.stdout)).matches(['\n', '\r']).count();
         assert!(lines >= 13, "{says}: {lines} lines");
     }
 }

@@ -7,8 +7,8 @@ steps the memory of each kind of module.
     memwall_hook.install()
 
 It never raises into the script, never prints, never waits, resets no statistics and
-synchronises no device. Where nobody listens it counts steps, looks every two seconds for somebody
-who does, and does nothing else. MEMWALL_HOOK=0 turns it off, MEMWALL_HOOK_SAMPLER=0 the thread that
+synchronises no device. Where nobody listens it counts steps, keeps the newest line with a loss that
+the script prints, looks every two seconds for somebody who listens, and does nothing else. MEMWALL_HOOK=0 turns it off, MEMWALL_HOOK_SAMPLER=0 the thread that
 reads the training thread's Python stack.
 """
 
