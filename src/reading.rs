@@ -36,10 +36,9 @@ pub use hardware::{
     Board, Counters, DetailTarget, Health, HostDetail, Links, MigInstance, NvLinks, Peer, ProcessPlace, ProcessWork,
     RequiredMetrics, Xid, Xids,
 };
-pub use spread::{DeviceMetric, Spread};
-
 pub use hook::{
-    HookAbout, HookEnd, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind, TokensSeen,
+    HookAbout, HookEnd, HookLosses, HookMemory, HookModules, HookStep, HookedRun, ModuleBlock, ModuleKind, PrintedLoss,
+    PrintedTurn, TokensSeen,
 };
 pub use input_shape::InputShape;
 pub use location::DeviceLocation;
@@ -52,6 +51,7 @@ pub use recorded_hook::RecordedHook;
 pub use run::{FailedRank, LauncherReport, ProcessExit, RankProcess, RunNews, exit_words};
 pub use serialized::taken_at;
 pub use snapshot::{BlockPurpose, DeviceSnapshot, SnapshotTerm};
+pub use spread::{DeviceMetric, Spread};
 pub use stated::{StatedCheckpointing, StatedSettings, StatedType};
 pub use wait::{ProcessWait, WaitKind};
 

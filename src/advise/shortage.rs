@@ -201,7 +201,13 @@ fn headline(oom: &OutOfMemory) -> String {
             )
         }
         OutOfMemoryKind::KvCache => match (oom.asked, oom.free, oom.cache) {
-            (Some(asked), Some(free), _) => format!("{backend}: {asked} wanted{device}, {free} there"),
+            (Some(asked), Some(free), _) => {
+                // Of 19.84 and 19.77 GiB three digits are the same.
+                let short = asked.saturating_sub(free);
+                let is_close = asked.to_string() == free.to_string() && short > Bytes(0);
+                let close = if is_close { format!(": {short} short") } else { String::new() };
+                format!("{backend}: {asked} wanted{device}, {free} there{close}")
+            }
             (_, _, Some(CacheTokens { wanted, there })) => format!(
                 "{backend}: the cache of keys and values has room for {there} tokens{device}, one request may take {wanted}"
             ),

@@ -51,7 +51,9 @@ impl Streams<'_> {
     pub fn note(&mut self, message: &str) {
         let line = format!("memwall: {}", printable(message.trim_end()));
         // Scripts read a message a line; on a terminal no word is broken.
+        // A terminal that nobody looks at, under `script` in a job say, is 0 columns wide.
         let width = io::stderr().is_terminal().then(crossterm::terminal::size).and_then(Result::ok);
+        let width = width.filter(|(width, _)| *width > 0);
         let line = width.map_or_else(|| format!("{line}\n"), |(width, _)| prose(&line, usize::from(width)));
         // Nobody is left to be told when standard error is closed too.
         let _ = self.err.write_all(line.as_bytes());

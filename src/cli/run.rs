@@ -108,7 +108,7 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
         words.iter().for_each(|line| text.push_str(&format!("memwall: {}\n", printable(line))));
         ran_out(&heard.runs).iter().for_each(|line| text.push_str(&format!("memwall: {}\n", printable(line))));
         text.push_str(&hooked::summary(&heard.runs, heard.forgotten, plan, first));
-        heard.loss.iter().for_each(|loss| text.push_str(&format!("memwall: {loss}\n")));
+        heard.losses.words(&heard.runs).iter().for_each(|loss| text.push_str(&format!("memwall: {loss}\n")));
         if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, &heard.cpu_waits, catalog))
         {
             text.push_str(&format!("memwall: {cause}\n"));

@@ -55,8 +55,13 @@ impl ProcessEnd {
         self.error.is_some() || self.exit.and_then(|exit| exit.shell_code()).is_some_and(|code| code != 0)
     }
 
+    /// Whether it was ended by SIGKILL.
+    pub(super) fn was_killed(&self) -> bool {
+        self.exit.is_some_and(|exit| exit.signal == Some(SIGKILL))
+    }
+
     /// Whether it is gone without a word, and nobody saw how: so ends a rank that was killed, and a forked one that is done.
-    fn is_unseen(&self) -> bool {
+    pub(super) fn is_unseen(&self) -> bool {
         self.told.is_none() && self.exit.is_some_and(|exit| exit.shell_code().is_none())
     }
 
@@ -117,25 +122,39 @@ pub fn last_start(runs: &[HookedRun]) -> Vec<&HookedRun> {
     runs.iter().filter(|run| Some(restarts(run)) == most(run)).collect()
 }
 
-/// The processes of the job that failed last, with what launchers said of them. A command may start several: torchruns
-/// that had the same ranks ran one after the other.
+/// The processes of the job that failed last, else of the one that was heard last, with what launchers said of them. A
+/// command may start several, one after the other: torchruns that had the same ranks, and processes that had ended before
+/// the hook of one of this job was loaded.
 #[must_use]
-pub fn last_failed_job(runs: &[HookedRun], reports: &[LauncherReport]) -> (Vec<HookedRun>, Vec<LauncherReport>) {
+pub fn last_job(runs: &[HookedRun], reports: &[LauncherReport]) -> (Vec<HookedRun>, Vec<LauncherReport>) {
     let ends = runs.iter().map(|run| (run, ProcessEnd::of(run)));
-    let last = ends.filter(|(_, end)| end.has_failed()).max_by_key(|(_, end)| end.at());
-    let own = last.and_then(|(run, _)| torchrun(run));
+    let failed = ends.filter(|(_, end)| end.has_failed()).max_by_key(|(_, end)| end.at()).map(|(run, _)| run);
+    let Some(last) = failed.or_else(|| runs.iter().max_by_key(|run| run.heard)) else {
+        return (Vec::new(), reports.to_vec());
+    };
+    let own = torchrun(last);
     let ranks_of = |one: Option<u32>| {
         let its = runs.iter().filter(move |run| torchrun(run) == one);
         its.filter_map(|run| run.about.as_ref()?.rank)
     };
     let is_other = |run: &HookedRun| {
         let its = torchrun(run);
-        own.is_some() && its.is_some() && its != own && ranks_of(its).any(|rank| ranks_of(own).any(|own| own == rank))
+        let same_ranks = || ranks_of(its).any(|rank| ranks_of(own).any(|own| own == rank));
+        match own.zip(its) {
+            Some((own, its)) => own != its && same_ranks(),
+            None => follows(last, run) || follows(run, last),
+        }
     };
     let others: Vec<u32> = runs.iter().filter(|run| is_other(run)).map(|run| run.pid).collect();
     let job = runs.iter().filter(|run| !others.contains(&run.pid)).cloned().collect();
     let is_own = |report: &&LauncherReport| report.ranks.iter().all(|failed| !others.contains(&failed.exit.pid));
     (job, reports.iter().filter(is_own).cloned().collect())
+}
+
+/// Whether the hook of `later` was loaded after `earlier` had ended.
+fn follows(later: &HookedRun, earlier: &HookedRun) -> bool {
+    let ended = ProcessEnd::of(earlier).at();
+    later.began.zip(ended).is_some_and(|(began, ended)| began * 1000.0 > ended.0 as f64)
 }
 
 fn torchrun(run: &HookedRun) -> Option<u32> {

@@ -201,13 +201,17 @@ pub fn stalled(own: &StalledRank<'_>, ranks: &[StalledRank<'_>]) -> Option<StepC
             }
             None => " has not come".to_owned(),
         };
-        return cause(format!("{call}: {}{does}{at}", absent.name()));
+        // It is why the others make no step: what it does is no hang where that is an evaluation or a checkpoint.
+        let pauses = absent.stall().map(|(_, place)| place.activity).filter(|activity| activity.is_intended_pause());
+        let words = format!("{call}: {}{does}{at}", absent.name());
+        return cause(words).map(|cause| StepCause { activity: pauses.unwrap_or(cause.activity), ..cause });
     }
     let long = (stall.here + own.age).to_the_second();
     if ranks.len() > 1 && waiting == ranks.len() {
         return cause(all_wait(ranks, &format!("{call}, {}", place.location())));
     }
-    let name = if ranks.len() > 1 { format!("{}: ", own.name()) } else { String::new() };
+    let has_name = ranks.len() > 1 && own.rank.is_some();
+    let name = if has_name { format!("{}: ", own.name()) } else { String::new() };
     cause(format!("{name}{long} in {}", place.words()))
 }
 

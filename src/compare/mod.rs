@@ -28,7 +28,7 @@ pub use expected::Expectation;
 pub use explain::{
     Candidates, Cause, Circumstance, Explanation, SAME_TOKENS, Subject, explain, named_first, tried, verdict,
 };
-pub use failures::{ProcessEnd, failure_words, first_failure, last_failed_job, last_start, process_ends};
+pub use failures::{ProcessEnd, failure_words, first_failure, last_job, last_start, process_ends};
 pub use forecast::{Forecast, MemoryGrowth, forecast};
 pub use growth::{Counts, GrowthKind};
 pub use late_steps::{StalledRank, late_steps, late_steps_among, late_steps_of_run, stalled, step_share};

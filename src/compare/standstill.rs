@@ -8,16 +8,18 @@ use crate::units::Seconds;
 /// Where the ranks were that made no step until the end, and for how long: `stood still for the last 31 s: …`. The end is
 /// what came first after that began: somebody `asked` the command to end, a process failed, the command was `over`.
 ///
-/// A long evaluation looks the same from here. So it is said only where somebody had to end the run, or where the process
-/// that failed first had waited for other ranks.
+/// A run that evaluates or saves does not stand still: it `made no step for the last 31 s`. Anything else may be as it
+/// should as well. So it is said only where somebody had to end the run, or killed it, or where the process that failed
+/// first had waited for other ranks.
 #[must_use]
 pub fn stood_still(runs: &[HookedRun], over: Moment, asked: Option<Moment>) -> Option<String> {
     let runs: Vec<(&HookedRun, ProcessEnd)> =
         last_start(runs).into_iter().map(|run| (run, ProcessEnd::of(run))).collect();
     // Of its own will, and as it should.
-    let is_done =
-        |end: &ProcessEnd| !end.has_failed() && end.at().is_some_and(|at| asked.is_none_or(|asked| at < asked));
-    let others = || runs.iter().filter(|(_, end)| !is_done(end));
+    let is_done = |(run, end): &(&HookedRun, ProcessEnd)| {
+        !is_killed(run, end) && !end.has_failed() && end.at().is_some_and(|at| asked.is_none_or(|asked| at < asked))
+    };
+    let others = || runs.iter().filter(|run| !is_done(run));
     // The last to come to a stop: from then on none has made a step.
     let stopped = others().filter_map(|(run, _)| stopped_at(run)).max()?;
     let after = |at: Option<Moment>| at.filter(|at| *at > stopped);
@@ -26,7 +28,7 @@ pub fn stood_still(runs: &[HookedRun], over: Moment, asked: Option<Moment>) -> O
     let end = [first_at, Some(over), asked].into_iter().filter_map(after).min()?;
     let was_asked = asked.is_some_and(|asked| asked <= end);
     let breaks = |(run, ended): &(&HookedRun, ProcessEnd)| {
-        ended.at() == Some(end) && (ended.was_asked() || waits_for_ranks(run, runs.len()))
+        ended.at() == Some(end) && (ended.was_asked() || is_killed(run, ended) || waits_for_ranks(run, runs.len()))
     };
     if !was_asked && !first.is_some_and(breaks) {
         return None;
@@ -34,10 +36,10 @@ pub fn stood_still(runs: &[HookedRun], over: Moment, asked: Option<Moment>) -> O
     let untold = HookPlaces::default();
     let ranks: Vec<StalledRank<'_>> = runs
         .iter()
-        .map(|(run, ended)| StalledRank {
+        .map(|one @ (run, ended)| StalledRank {
             rank: rank(run),
             places: run.places.as_ref().unwrap_or(&untold),
-            has_ended: (is_done(ended) || stopped_at(run).is_none())
+            has_ended: (is_done(one) || stopped_at(run).is_none())
                 && ended.exited.or(ended.told).is_some_and(|at| at < end),
             age: Seconds((end.0 as f64 - run.placed.0 as f64) / 1000.0),
         })
@@ -46,7 +48,15 @@ pub fn stood_still(runs: &[HookedRun], over: Moment, asked: Option<Moment>) -> O
     let cause = stalled(own, &ranks)?;
     let goes_on = ranks.iter().any(|rank| rank.places.stall.is_none() && !rank.has_ended);
     let name = own.rank.filter(|_| goes_on).map_or_else(String::new, |rank| format!("rank {rank} "));
-    Some(format!("{name}stood still for the last {}: {}", end.since(stopped).to_the_second(), cause.words))
+    let pauses = cause.activity.is_intended_pause();
+    let verb = if pauses { "made no step" } else { "stood still" };
+    Some(format!("{name}{verb} for the last {}: {}", end.since(stopped).to_the_second(), cause.words))
+}
+
+/// Whether a process that made no step any more was ended without being asked: by SIGKILL, or it is gone without a word and
+/// nobody saw how.
+fn is_killed(run: &HookedRun, end: &ProcessEnd) -> bool {
+    stopped_at(run).is_some() && (end.was_killed() || end.is_unseen())
 }
 
 /// Whether a process stood in a collective, as far as it tells: one of several ranks joins them in its backward pass, too.
@@ -124,10 +134,43 @@ mod tests {
             "that was before"
         );
         assert_eq!(stood_still(&[HookedRun::new(7, Moment(1))], Moment(41_000), asked), None);
-        // Somebody asked the process itself: SIGTERM.
-        let exit = ProcessExit { pid: 100, code: None, signal: Some(15) };
-        let asked = HookedRun { exit: Some((exit, Moment(41_000))), ..alone };
-        assert_eq!(stood_still(&[asked], Moment(41_300), None).unwrap(), said);
+        // Somebody asked the process itself: SIGTERM. Or killed it, and a shell asked for its end before anybody else.
+        for (code, signal) in [(None, Some(15)), (None, Some(9)), (None, None)] {
+            let exit = ProcessExit { pid: 100, code, signal };
+            let ended = HookedRun { exit: Some((exit, Moment(41_000))), ..alone.clone() };
+            assert_eq!(stood_still(&[ended], Moment(41_300), None).unwrap(), said, "{signal:?}");
+        }
+    }
+
+    #[test]
+    fn an_evaluation_and_a_checkpoint_are_no_standstill() {
+        for (activity, call, doing) in [
+            (Activity::Evaluation, "evaluate", "evaluation (evaluate)"),
+            (Activity::Checkpoint, "torch.save", "checkpoint saving (torch.save)"),
+        ] {
+            let run = still(0, activity, call, 19, 30.0, 40_000);
+            let exit = ProcessExit { pid: 100, code: None, signal: Some(9) };
+            let killed = HookedRun { exit: Some((exit, Moment(41_000))), ..run.clone() };
+            let said = format!("made no step for the last 31 s: 31 s in {doing}, train.py:19");
+            let asked = Some(Moment(41_000));
+            assert_eq!(stood_still(&[run], Moment(41_300), asked).unwrap(), said);
+            assert_eq!(stood_still(&[killed], Moment(41_300), None).unwrap(), said);
+            // Rank 0 does it, and rank 1 waits for it.
+            let does = still(0, activity, call, 19, 30.0, 40_000);
+            let waits = still(1, Activity::Collective, "barrier", 24, 29.0, 40_000);
+            let said = stood_still(&[waits, does], Moment(41_300), asked).unwrap();
+            let words =
+                format!("barrier: rank 0 has not come: 31 s in {doing}, train.py:19; rank 1 waits, train.py:24");
+            assert_eq!(said, format!("made no step for the last 30 s: {words}"));
+        }
+    }
+
+    #[test]
+    fn processes_without_ranks_have_no_name() {
+        let mut runs = [7, 8].map(|rank| still(rank, Activity::Code, "time.sleep", 19, 30.0, 40_000));
+        runs.iter_mut().filter_map(|run| run.places.as_mut()).for_each(|places| places.rank = None);
+        let said = "stood still for the last 31 s: 31 s in time.sleep, train.py:19";
+        assert_eq!(stood_still(&runs, Moment(41_000), Some(Moment(41_000))).unwrap(), said);
     }
 
     #[test]

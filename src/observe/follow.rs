@@ -1,6 +1,8 @@
 //! A thread beside the source's: it reads the log of the attached process and listens to hooks,
 //! and hands on what is new.
 
+mod shell;
+
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
 
+use self::shell::TellingJob;
 use super::hook::{Directory, Listener, WakeHandle};
 use super::log::{Log, Pattern};
 use super::process::{ExitWatch, Waits, ranks_of, told_ranks_of, told_runs_of};
@@ -144,6 +147,8 @@ struct FollowThread {
     ranked: Option<Moment>,
     /// Looks since they were others.
     same_ranks: u32,
+    /// Who tells the steps, where a shell is followed.
+    telling: TellingJob,
     /// Since when a single run without ranks is known below the followed process.
     alone_since: Option<Moment>,
     /// Looks since all that is watched has ended.
@@ -168,6 +173,7 @@ impl FollowThread {
             watches: Vec::new(),
             ranked: None,
             same_ranks: 0,
+            telling: TellingJob::new("/proc"),
             alone_since: None,
             looks_after_end: 0,
             told: RunNews::default(),
@@ -189,6 +195,7 @@ impl FollowThread {
         self.sought = None;
         self.ranked = None;
         self.same_ranks = 0;
+        self.telling = TellingJob::new("/proc");
         self.alone_since = None;
         self.looks_after_end = 0;
         let watched = pid.filter(|_| self.wanted.live).and_then(ExitWatch::of);
@@ -247,12 +254,14 @@ impl FollowThread {
         }
         self.choose_log(now);
         let over = !self.watches.is_empty() && self.news.exits.len() == self.watches.len() || self.ranks_are_over();
+        let job_ended = self.telling.has_ended();
         self.looks_after_end = if over { self.looks_after_end.saturating_add(1) } else { 0 };
         if self.looks_after_end <= LATE_LOOKS {
             for log in self.rank_log.as_mut().map(|(_, log)| log).into_iter().chain(&mut self.log) {
                 // Looking for ranks takes its time: between lines lies what lay between the readings.
                 log.read(clock());
             }
+            self.end_job(job_ended);
             self.take_log();
         }
     }
@@ -261,6 +270,19 @@ impl FollowThread {
     fn ranks_are_over(&self) -> bool {
         let has_ended = |rank: &RankProcess| self.news.exits.iter().any(|exit| exit.pid == rank.pid);
         !self.news.ranks.is_empty() && self.news.ranks.iter().all(has_ended)
+    }
+
+    /// A shell goes on behind a training: its figures end with it. Ranks and hooks tell themselves.
+    fn end_job(&mut self, ended: bool) {
+        let has_exit = |pid: &u32| self.news.exits.iter().any(|exit| exit.pid == *pid);
+        let is_followed = |pid: &u32| self.wanted.live && self.news.ranks.is_empty() && !has_exit(pid);
+        let followed = self.news.pid.filter(is_followed);
+        if let (Some(pid), Some(log)) = (followed, &mut self.log)
+            && self.telling.look(pid, log, ended)
+        {
+            log.begin_run();
+            self.news.jobs_over += 1;
+        }
     }
 
     /// What the log has told by now.
@@ -361,7 +383,9 @@ impl FollowThread {
 
 /// Why a log that can be read tells nothing.
 fn no_figures(log: &Log) -> Option<Absence> {
-    let why = if log.follows_another() {
+    let why = if log.is_between_runs() {
+        "the training that told its last step has ended"
+    } else if log.follows_another() {
         "its log has lines of an earlier run alone so far"
     } else if log.is_empty() {
         // To a file Python writes in blocks.

@@ -28,6 +28,8 @@ pub struct HookedRun {
     pub tokens: TokensSeen,
     /// The newest sampled step, module by module.
     pub modules: Option<HookModules>,
+    /// What it printed of its loss, wherever that goes.
+    pub printed: Option<PrintedLoss>,
     /// Where its training thread spends its time.
     pub places: Option<HookPlaces>,
     /// When its places were told.
@@ -116,6 +118,26 @@ pub struct HookAbout {
     pub no_modules: Option<String>,
     /// Optimizer steps of this process from its beginning to its end, where its trainer knows them.
     pub total_steps: Option<u64>,
+}
+
+/// The newest loss that a process has printed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PrintedLoss {
+    /// The loss.
+    pub loss: f64,
+    /// Where it became no number, if it is none since.
+    pub turned: Option<PrintedTurn>,
+}
+
+/// The first of the newest printed losses that are no numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PrintedTurn {
+    /// What it is: NaN or an infinity.
+    pub loss: f64,
+    /// The step that its line tells.
+    pub step: Option<u64>,
+    /// Optimizer steps that the process had made.
+    pub made: u64,
 }
 
 /// How a process with the hook in it ended.
@@ -291,6 +313,7 @@ impl HookedRun {
             held: HeldMemory::default(),
             tokens: TokensSeen::default(),
             modules: None,
+            printed: None,
             places: None,
             placed: now,
             end: None,
@@ -352,6 +375,7 @@ impl HookedRun {
             allocated: by_allocator(&step.allocated),
             peak_allocated: by_allocator(&step.peak_allocated),
             peak_reserved: by_allocator(&step.peak_reserved),
+            loss: self.printed.map_or_else(Reading::not_read, |printed| Reading::measured(printed.loss, self.heard)),
             ..Progress::default()
         }
     }

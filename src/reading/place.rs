@@ -80,6 +80,12 @@ impl Activity {
     pub const fn is_work(self) -> bool {
         matches!(self, Self::Forward | Self::Backward | Self::Optimizer)
     }
+
+    /// Whether a run that does it makes no steps because it is meant to.
+    #[must_use]
+    pub const fn is_intended_pause(self) -> bool {
+        matches!(self, Self::Evaluation | Self::Checkpoint)
+    }
 }
 
 /// A place of the training's code.

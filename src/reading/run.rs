@@ -15,6 +15,8 @@ pub struct RunNews {
     pub out_of_memory: Option<OutOfMemory>,
     /// The exception with which the log's newest traceback ends, where the run did not go on after it.
     pub exception: Option<String>,
+    /// Trainings of the followed shell that have ended: what is told after one more is of another.
+    pub jobs_over: u32,
     /// The ranks that the followed process has started.
     pub ranks: Vec<RankProcess>,
     /// Processes with a hook that the followed one, a shell say, has started and that are no ranks of one run.

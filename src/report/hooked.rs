@@ -10,7 +10,7 @@ use crate::compare::{Forecast, forecast};
 use crate::order::StableOrder;
 use crate::predict::{Prediction, StageMemory};
 use crate::printable::printable;
-use crate::reading::{HookEnd, HookMemory, HookStep, HookedRun, Reading};
+use crate::reading::{HookEnd, HookMemory, HookStep, HookedRun, Moment, Reading};
 use crate::units::{Bytes, grouped, three_figures};
 
 /// The process that held most, with its newest step.
@@ -186,28 +186,52 @@ fn memory(text: &mut String, run: &HookedRun, step: &HookStep, plan: Option<&Sta
     }
 }
 
-/// Growth that is worth a word: a part of what was held at first, and that much at least.
+/// Growth that is worth a word: a part of what was held before it, and that much at least.
 const GROWN: f64 = 0.1;
 const GROWN_BY: Bytes = Bytes(64 << 20);
 
-/// Memory that grows from step to step, to the end.
+/// Until so much of the run is over, caches and pools fill: what grows then is no leak.
+const FILLING: f64 = 0.25;
+
+/// A leak goes on as fast as this, beside the stretch before.
+const STEADY: f64 = 0.5;
+
+/// Memory that grows from step to step, to the end, and not only at the start.
 fn growth(text: &mut String, run: &HookedRun, step: &HookStep) {
     let points = run.held.points();
-    let (Some((first, _, before)), Some((last, _, now))) = (points.first(), points.last()) else { return };
-    let grown = now.saturating_sub(*before);
-    let grows = forecast(points.iter().map(|(_, at, held)| (*at, *held)), *now);
-    if !matches!(grows, Forecast::Growing(_)) || grown < GROWN_BY || grown.as_f64() < GROWN * before.as_f64() {
-        return;
-    }
-    let each = Bytes::from_f64(grown.as_f64() / last.saturating_sub(*first).max(1) as f64);
+    let Some((late, rate)) = steady_growth(points) else { return };
+    let (Some((first, _, before)), Some((last, _, now))) = (late.first(), late.last()) else { return };
     let what = if step.memory == HookMemory::Resident { "resident" } else { "allocated after a step" };
     let _ = writeln!(
         text,
-        "memwall: memory grows with the steps: {before} {what} at step {}, {now} at step {}, {each} a step: a leak, where \
+        "memwall: memory grows with the steps: {before} {what} at step {}, {now} at step {}, {rate} a step: a leak, where \
          batches do not get larger",
         grouped(*first),
         grouped(*last)
     );
+}
+
+/// Step, time and memory of a process.
+type HeldPoint = (u64, Moment, Bytes);
+
+/// The late points of a run whose memory rises in them to the end, and by how much a step; none where it does not.
+fn steady_growth(points: &[HeldPoint]) -> Option<(&[HeldPoint], Bytes)> {
+    let (begin, end) = (points.first()?.0, points.last()?.0);
+    let filled = begin + ((end - begin) as f64 * FILLING).ceil() as u64;
+    let late = &points[points.partition_point(|(step, ..)| *step < filled)..];
+    let ((first, _, before), (last, _, now)) = (late.first()?, late.last()?);
+    let grown = now.saturating_sub(*before);
+    let grows = matches!(forecast(late.iter().map(|(_, at, held)| (*at, *held)), *now), Forecast::Growing(_));
+    if !grows || grown < GROWN_BY || grown.as_f64() < GROWN * before.as_f64() {
+        return None;
+    }
+    let middle = late[late.len() / 2];
+    let rate = |from: (u64, Bytes), to: (u64, Bytes)| {
+        (to.1.as_f64() - from.1.as_f64()) / to.0.saturating_sub(from.0).max(1) as f64
+    };
+    let earlier = rate((*first, *before), (middle.0, middle.2));
+    let later = rate((middle.0, middle.2), (*last, *now));
+    (later >= STEADY * earlier).then(|| (late, Bytes::from_f64(rate((*first, *before), (*last, *now)))))
 }
 
 /// A run on a CPU against its plan.
@@ -239,7 +263,6 @@ fn relative(observed: Bytes, predicted: Bytes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::Moment;
     use crate::units::Seconds;
 
     /// 40 steps of a second; after each the process holds what `held` says, in MiB.
@@ -266,12 +289,26 @@ mod tests {
 
     #[test]
     fn memory_that_grows_with_each_step_is_told() {
-        // 640 and 8 a step: 648 MiB at the first, 960 MiB at the last, 39 steps later.
+        // 640 and 8 a step. A quarter of 39 steps behind the first is the eleventh: 728 MiB, and 960 MiB at the last.
         let leak = said(|step| 640 + 8 * step);
-        assert!(leak.contains("0.63 GiB resident at step 1, 0.94 GiB at step 40, 8.00 MiB a step: a leak"), "{leak}");
+        assert!(leak.contains("0.71 GiB resident at step 11, 0.94 GiB at step 40, 8.00 MiB a step: a leak"), "{leak}");
+        // What was there before it began does not count, nor does what filled up at first.
+        let after = said(|step| if step < 9 { 200 * step } else { 1800 + 16 * step });
+        assert!(after.contains("1.93 GiB resident at step 11, 2.38 GiB at step 40, 16.0 MiB a step"), "{after}");
         // What rises once stays, and what grows by little is none.
         for flat in [said(|step| if step < 4 { 300 } else { 640 }), said(|step| 640 + step)] {
             assert!(!flat.contains("grows"), "{flat}");
+        }
+    }
+
+    /// A jump of 600 MiB at the start and noise of 1 MiB a step after it, and a cache that fills: half of what is missing to
+    /// 900 MiB each fourth step.
+    #[test]
+    fn memory_that_jumps_or_fills_up_at_the_start_is_no_leak() {
+        let jumps = said(|step| if step < 6 { 100 * step } else { 600 + step });
+        let fills = said(|step| 100 + (800.0 * (1.0 - 0.5_f64.powf(step as f64 / 4.0))) as u64);
+        for text in [jumps, fills] {
+            assert!(!text.contains("grows"), "{text}");
         }
     }
 }

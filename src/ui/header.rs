@@ -16,7 +16,7 @@ use crate::compare::{Residual, RunPhase};
 use crate::predict::{Prediction, Verdict};
 use crate::printable::printable;
 use crate::reading::playback::Playback;
-use crate::reading::{DeviceSample, SourceKind};
+use crate::reading::{Activity, DeviceSample, SourceKind};
 use crate::units::{BytesPerSec, Seconds, three_figures};
 
 /// A plan's name is not cut below this.
@@ -227,7 +227,7 @@ fn attached_to<'a>(state: &State, attached: &AttachedProcess, look: &Look) -> Ve
         AttachedState::Awaited if state.run.telemetry.uses_no_gpu(&state.monitor, state.now) => {
             match told.phase(state.now) {
                 RunPhase::WarmingUp => (theme.observed(), "warming up"),
-                RunPhase::Between => (theme.warning(), "between steps"),
+                RunPhase::Between => (theme.warning(), between(state)),
                 RunPhase::Steady | RunPhase::Untold => (theme.observed(), "on the CPU"),
             }
         }
@@ -236,13 +236,23 @@ fn attached_to<'a>(state: &State, attached: &AttachedProcess, look: &Look) -> Ve
         AttachedState::Unmatched => (theme.warning(), "pids not matched: GPU totals"),
         AttachedState::Present => match told.phase(state.now) {
             RunPhase::WarmingUp => (theme.observed(), "warming up"),
-            RunPhase::Between => (theme.warning(), "between steps"),
+            RunPhase::Between => (theme.warning(), between(state)),
             RunPhase::Steady | RunPhase::Untold => (theme.observed(), ""),
         },
         AttachedState::Ended => (theme.danger(), "ended"),
         AttachedState::Replaced => (theme.danger(), "pid reused"),
     };
     vec![Span::styled(format!("▶ {} {name}{state}", attached.pid).trim_end().to_owned(), style)]
+}
+
+/// What a run is about that makes no step now.
+fn between(state: &State) -> &'static str {
+    let cause = state.run.telemetry.step_cause(&state.monitor, state.now).filter(|cause| cause.stalls);
+    match cause.map(|cause| cause.activity) {
+        Some(Activity::Evaluation) => "evaluating",
+        Some(Activity::Checkpoint) => "at a checkpoint",
+        _ => "between steps",
+    }
 }
 
 /// Whether a plan fits; with its figures where there is room.

@@ -78,8 +78,13 @@ def predict(module, f, call):
     return call(module, f)
 def hooked(f):
     return f()
+def checkpoint(f, probe):
+    return f(probe)
+def __getitem__(f):
+    return f()
 """,
 )
+LOADER = code("/t/torch/utils/data/dataloader.py", "def __next__(f, probe):\n    return f(probe)\n")
 
 
 def seen_in(call, one):
@@ -108,6 +113,16 @@ results["a figure's save"] = said(placed(lambda probe: save(probe, JSON["dump"])
 results["json.dump"] = said(placed(JSON["dump"]))[0]
 results["dump of the script"] = said(placed(SCRIPT["dump"]))[0]
 results["save_checkpoint"] = said(placed(SCRIPT["save_checkpoint"]))[:2]
+# What a function's name alone does not say: it saves, or it checkpoints activations.
+results["checkpoint"] = [
+    said(placed(lambda probe: SCRIPT["checkpoint"](TORCH["save"], probe))),
+    said(placed(lambda probe: SCRIPT["checkpoint"](SCRIPT["hooked"], probe)))[0],
+]
+# The data set's own function says more than the loop that asks for a batch; of a worker's wait nobody knows more.
+results["loader"] = [
+    said(placed(lambda probe: LOADER["__next__"](SCRIPT["__getitem__"], probe))),
+    said(placed(lambda probe: LOADER["__next__"](TORCH["save"], probe))),
+]
 module = types.SimpleNamespace(training=False)
 evaluating = placed(lambda probe: SCRIPT["predict"](module, probe, CALL["_call_impl"]))
 training = placed(lambda probe: SCRIPT["predict"](types.SimpleNamespace(training=True), probe, CALL["_call_impl"]))
@@ -275,6 +290,8 @@ results["one place"] = [
     lines(at("code", 15, HOOK), at("code", 16, HOOK)),
     len({lines(at("code", 5, HOOK), ("code", "sort", OTHER, 5, -1, True))[number] for number in (0, 1)}),
     lines(at("code", 7), at("code", 8)),
+    # Model and optimizer are saved on two lines: one checkpoint.
+    lines(*[("checkpoint", "torch.save", FUNCTION, line, -1, True) for line in (7, 8)]),
 ]
 SCHEDULER = code("/t/torch/optim/lr_scheduler.py", "def step(f):\n    return f()\n")
 OPTIMIZER = code("/t/torch/optim/sgd.py", "def step(f):\n    return f()\n")

@@ -21,7 +21,7 @@ class Samples(torch.utils.data.Dataset):
 
     def __getitem__(self, index):
         if WHAT == "data" and index % 5 == 4:
-            time.sleep(LATE_S)
+            time.sleep(LATE_S)  # mark: data
         return torch.randn(64)
 
 
@@ -58,7 +58,7 @@ ballast = torch.zeros(1 << 22)
 value = torch.zeros(1)
 kept = [[number] for number in range(1500000)] if WHAT == "gc" else []
 folder = tempfile.mkdtemp()
-for step, batch in enumerate(loader):  # mark: data
+for step, batch in enumerate(loader):
     late = step % 5 == 4
     rows = 8192 if WHAT == "batch" and late else 16
     loss = (model(batch.expand(rows, 64)) ** 2).mean()  # mark: batch

@@ -69,6 +69,9 @@ pub struct Telemetry {
 impl Telemetry {
     /// Takes in news.
     pub fn take(&mut self, news: RunNews) {
+        if news.jobs_over != self.news.jobs_over {
+            self.phases = Phases::default();
+        }
         self.news = news;
     }
 

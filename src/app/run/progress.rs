@@ -123,6 +123,7 @@ fn joined(log: &Progress, hooked: Progress, step: Option<u64>) -> Progress {
         allocated: better(&log.allocated, hooked.allocated),
         peak_allocated: better(&log.peak_allocated, hooked.peak_allocated),
         peak_reserved: better(&log.peak_reserved, hooked.peak_reserved),
+        loss: better(&log.loss, hooked.loss),
         // Steps since the process began are none of the run's, which may have been resumed.
         ..counted
     }

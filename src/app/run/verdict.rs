@@ -7,7 +7,7 @@ use crate::app::monitor::SourceState;
 use crate::app::monitor::attached::AttachedState;
 use crate::app::state::State;
 use crate::compare::{Comparison, Forecast, Residual, RunPhase};
-use crate::reading::ReadingKind;
+use crate::reading::{Activity, ReadingKind};
 use crate::units::{Bytes, Fraction, Seconds};
 
 /// How much a verdict wants a hand.
@@ -174,15 +174,19 @@ pub(super) fn is_no_training(state: &State) -> bool {
     state.monitor.attached.is_some() && telemetry.uses_no_gpu(&state.monitor, state.now) && !tells()
 }
 
-/// A run that makes no step, whatever its plan says.
+/// A run that makes no step, whatever its plan says: where that is meant to be so, it is no fault.
 fn still(state: &State) -> Option<RunVerdict> {
     let phases = state.run.telemetry.phases();
-    if phases.phase(state.now) == RunPhase::Between {
-        let quiet_for = phases.quiet_for(state.now).map_or_else(String::new, Seconds::roughly);
-        return Some(verdict(format!("NO STEP FOR {quiet_for}"), Gravity::Warning));
-    }
-    let cause = state.run.telemetry.step_cause(&state.monitor, state.now);
-    cause.filter(|cause| cause.stalls).map(|_| verdict("NO STEP", Gravity::Warning))
+    let stall = state.run.telemetry.step_cause(&state.monitor, state.now).filter(|cause| cause.stalls);
+    let quiet_for = phases.quiet_for(state.now).filter(|_| phases.phase(state.now) == RunPhase::Between);
+    let (words, gravity) = match stall.as_ref().map(|cause| cause.activity) {
+        Some(Activity::Evaluation) => ("EVALUATING", Gravity::Quiet),
+        Some(Activity::Checkpoint) => ("CHECKPOINT", Gravity::Quiet),
+        Some(_) => ("NO STEP", Gravity::Warning),
+        None => ("NO STEP", quiet_for.map(|_| Gravity::Warning)?),
+    };
+    let long = quiet_for.map_or_else(String::new, |quiet| format!(" FOR {}", quiet.roughly()));
+    Some(verdict(format!("{words}{long}"), gravity))
 }
 
 /// The gravest difference between the run and its plan.

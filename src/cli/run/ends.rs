@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::compare::{ProcessEnd, failure_words, first_failure, last_failed_job, process_ends, stood_still};
+use crate::compare::{ProcessEnd, failure_words, first_failure, last_job, process_ends, stood_still};
 use crate::observe::ExitWatch;
 use crate::reading::{HookedRun, LauncherReport, Moment, ProcessExit, exit_words};
 
@@ -59,7 +59,7 @@ pub struct CommandEnd {
 /// The process that failed first of several, by its pid, and what is said of the end: who failed first, and where the run
 /// stood still.
 pub fn ending(runs: &[HookedRun], reports: &[LauncherReport], end: CommandEnd) -> (Option<u32>, Vec<String>) {
-    let (runs, reports) = last_failed_job(runs, reports);
+    let (runs, reports) = last_job(runs, reports);
     let (runs, reports) = (runs.as_slice(), reports.as_slice());
     let has_failed = end.code != 0;
     let still = (has_failed || end.asked.is_some()).then(|| stood_still(runs, end.at, end.asked)).flatten();

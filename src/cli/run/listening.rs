@@ -27,8 +27,8 @@ pub struct HookReport {
     pub forgotten: u64,
     /// How long they waited for a core.
     pub cpu_waits: RunWaits,
-    /// What is wrong with the loss that they write.
-    pub loss: Option<String>,
+    /// The losses that the command writes.
+    pub losses: LossWatch,
 }
 
 impl HookReport {
@@ -72,13 +72,7 @@ impl HookListener {
                 if last || heard.is_err() {
                     let (mut runs, forgotten) = (listener.runs().to_vec(), listener.forgotten());
                     watches.fill_in(&mut runs, clock.now());
-                    return HookReport {
-                        runs,
-                        reports: listener.reports().to_vec(),
-                        forgotten,
-                        cpu_waits,
-                        loss: losses.words(),
-                    };
+                    return HookReport { runs, reports: listener.reports().to_vec(), forgotten, cpu_waits, losses };
                 }
             }
         });

@@ -1,10 +1,11 @@
-//! What the command's own output says of its loss, where that goes to a file: at the end it may be no number, or rise.
+//! What the command's own output says of its loss, where that goes to a file, else what its processes print of it: at the
+//! end it may be no number, or rise.
 
 use std::path::PathBuf;
 
 use crate::app::loss_words;
-use crate::observe::log::Log;
-use crate::reading::{Moment, ReadingKind};
+use crate::observe::log::{Log, LossTurn};
+use crate::reading::{HookedRun, Moment, ReadingKind};
 use crate::units::grouped;
 
 /// Milliseconds between two looks.
@@ -25,6 +26,8 @@ pub struct LossWatch {
     looked: Option<Moment>,
     /// What stood in the files before the command began: others wrote it.
     others: Option<(Option<u64>, f64)>,
+    /// Where the loss became no number.
+    turned: Option<LossTurn>,
 }
 
 impl LossWatch {
@@ -38,6 +41,7 @@ impl LossWatch {
         let mut log = (!paths.is_empty()).then(|| Log::of_files(paths, None));
         let others = log.as_mut().and_then(|log| {
             log.read(now);
+            log.forget_losses();
             last_of(log)
         });
         Self { log, others, ..Self::default() }
@@ -51,6 +55,7 @@ impl LossWatch {
         }
         self.looked = Some(now);
         log.read(now);
+        self.turned = log.loss_turned();
         let Some(told) = last_of(log) else { return };
         let same = |known: &(Option<u64>, f64)| known.0 == told.0 && known.1.to_bits() == told.1.to_bits();
         if self.losses.last().or(self.others.as_ref()).is_some_and(same) {
@@ -67,15 +72,9 @@ impl LossWatch {
     }
 
     /// What is wrong with the loss; none where nothing is, or nobody knows.
-    pub fn words(&self) -> Option<String> {
-        let (_, last) = self.losses.last()?;
-        if !last.is_finite() {
-            // Of what was written between two looks the last alone is known.
-            let before = self.losses.iter().rev().find(|(_, loss)| loss.is_finite()).and_then(|(step, _)| *step);
-            let step = before.map_or_else(String::new, |step| format!(", after step {}", grouped(step)));
-            return Some(format!("the loss is {}{step}", loss_words(*last)));
-        }
-        self.rise()
+    pub fn words(&self, runs: &[HookedRun]) -> Option<String> {
+        let Some((_, last)) = self.losses.last() else { return printed(runs) };
+        if last.is_finite() { self.rise() } else { Some(turned(*last, self.turned.and_then(|turned| turned.step))) }
     }
 
     /// A loss that falls no more and rises: each quarter behind the lowest lies above the one before.
@@ -96,6 +95,19 @@ impl LossWatch {
     }
 }
 
+/// What is wrong with the loss that the processes print: the first of their own steps where no line tells another.
+fn printed(runs: &[HookedRun]) -> Option<String> {
+    let turns = runs.iter().filter_map(|run| run.printed?.turned);
+    let first = turns.min_by_key(|turn| turn.made)?;
+    let words = turned(first.loss, first.step);
+    Some(if first.step.is_some() { words } else { format!("{words} after {} optimizer steps", grouped(first.made)) })
+}
+
+fn turned(loss: f64, step: Option<u64>) -> String {
+    let at = step.map_or_else(String::new, |step| format!(" at step {}", grouped(step)));
+    format!("the loss turned {}{at}", loss_words(loss))
+}
+
 /// The last loss that a log tells, with its step.
 fn last_of(log: &Log) -> Option<(Option<u64>, f64)> {
     let progress = log.progress();
@@ -112,16 +124,22 @@ fn median(losses: &[(Option<u64>, f64)]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reading::{PrintedLoss, PrintedTurn};
 
+    /// What is said of losses that were told each tenth step.
     fn of(losses: &[f64]) -> Option<String> {
-        let losses = losses.iter().enumerate().map(|(step, loss)| (Some(step as u64 * 10), *loss)).collect();
-        LossWatch { losses, ..LossWatch::default() }.words()
+        let losses: Vec<_> = losses.iter().enumerate().map(|(step, loss)| (Some(step as u64 * 10), *loss)).collect();
+        let mut log = Log::of_files(Vec::new(), None);
+        for (step, loss) in &losses {
+            log.take_line(&format!("step {} loss {loss}", step.unwrap()), Moment(1));
+        }
+        LossWatch { losses, turned: log.loss_turned(), ..LossWatch::default() }.words(&[])
     }
 
     #[test]
     fn a_loss_that_is_no_number_and_one_that_rises_are_told() {
-        assert_eq!(of(&[3.0, 2.5, f64::NAN, f64::NAN]).as_deref(), Some("the loss is NaN, after step 10"));
-        assert_eq!(of(&[3.0, f64::INFINITY]).as_deref(), Some("the loss is inf, after step 0"));
+        assert_eq!(of(&[3.0, 2.5, f64::NAN, f64::NAN]).as_deref(), Some("the loss turned NaN at step 20"));
+        assert_eq!(of(&[3.0, f64::INFINITY]).as_deref(), Some("the loss turned inf at step 10"));
         // A batch that was skipped.
         assert_eq!(of(&[3.0, f64::NAN, 2.5]), None);
         let rises: Vec<f64> =
@@ -131,5 +149,19 @@ mod tests {
         let falls: Vec<f64> = (0..16).map(|step| 3.0 - f64::from(step) * 0.1).collect();
         let noisy: Vec<f64> = (0..16).map(|step| 2.0 + f64::from(step % 3) * 0.3).collect();
         assert_eq!((of(&falls), of(&noisy), of(&[1.0, 9.0])), (None, None, None));
+    }
+
+    #[test]
+    fn what_the_processes_print_is_told_where_no_file_has_it() {
+        let run = |pid, turned| {
+            let printed = Some(PrintedLoss { loss: f64::NAN, turned });
+            HookedRun { printed, ..HookedRun::new(pid, Moment(1)) }
+        };
+        let turn = |step, made| Some(PrintedTurn { loss: f64::NAN, step, made });
+        let said = |runs: &[HookedRun]| LossWatch::default().words(runs);
+        let both = [run(7, turn(Some(1_040), 40)), run(8, turn(Some(1_026), 26)), run(9, None)];
+        assert_eq!(said(&both).as_deref(), Some("the loss turned NaN at step 1 026"));
+        assert_eq!(said(&[run(7, turn(None, 40))]).as_deref(), Some("the loss turned NaN after 40 optimizer steps"));
+        assert_eq!(said(&[run(9, None)]), None);
     }
 }

@@ -142,7 +142,7 @@ fn of_two_torchruns_in_turn_the_one_is_judged_that_failed_last() {
     ];
     let said = "rank 1 ended first: ValueError; rank 0 failed after it: RuntimeError";
     let judged = |runs: &[HookedRun], reports: &[LauncherReport]| {
-        let (runs, reports) = last_failed_job(runs, reports);
+        let (runs, reports) = last_job(runs, reports);
         let ends = process_ends(&runs, &reports);
         failure_words(first_failure(&ends, &reports).unwrap(), &ends).unwrap()
     };
@@ -155,4 +155,25 @@ fn of_two_torchruns_in_turn_the_one_is_judged_that_failed_last() {
     runs.drain(..4);
     runs[1].about.as_mut().unwrap().torchrun = Some(3);
     assert_eq!(judged(&runs, &[]), said);
+}
+
+/// Two scripts that a shell runs one after the other, without ranks: what the first one came to is not why the second failed.
+#[test]
+fn trainings_that_follow_each_other_are_jobs_of_their_own() {
+    let plain = |pid: u32, began: f64, error: Option<&str>, exited: u64| HookedRun {
+        began: Some(began),
+        end: Some(HookEnd { error: error.map(str::to_owned), ..HookEnd::default() }),
+        exit: Some((exit(pid, i32::from(error.is_some())), Moment(exited))),
+        ..HookedRun::new(pid, Moment(exited))
+    };
+    let job = |runs: &[HookedRun]| last_job(runs, &[]).0.iter().map(|run| run.pid).collect::<Vec<_>>();
+    // From 1 s to 10 s and from 12 s to 20 s.
+    let (one, two) = (plain(7, 1.0, Some("ValueError"), 10_000), plain(8, 12.0, Some("ValueError"), 20_000));
+    assert_eq!(job(&[one.clone(), two.clone()]), [8]);
+    // The last that failed is asked for, and of those that did not the last.
+    assert_eq!(job(&[one.clone(), plain(8, 12.0, None, 20_000)]), [7]);
+    assert_eq!(job(&[plain(7, 1.0, None, 10_000), plain(8, 12.0, None, 20_000)]), [8]);
+    // Beside each other they may be ranks that do not say so.
+    assert_eq!(job(&[one, plain(8, 9.0, Some("ValueError"), 20_000)]), [7, 8]);
+    assert_eq!(job(&[]), [] as [u32; 0]);
 }

@@ -95,3 +95,49 @@ fn the_log_is_followed_and_the_attached_process_may_change() {
     assert!(!socket.exists());
     assert!(receiver.blocking_recv().is_none());
 }
+
+/// A shell runs two trainings with a pause between them, all into one log.
+#[test]
+fn the_figures_of_a_shells_training_end_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    // Each job says its steps after a second, and goes on until it is told to end. It is no shell.
+    let until_there = |file: &str| format!("while [ ! -e {file} ]; do sleep 0.05; done");
+    let job = |lines: &str, end: &str| {
+        let wait = until_there(end);
+        format!("awk 'BEGIN {{ system(\"sleep 1\"); printf \"{lines}\"; fflush(); system(\"{wait}\") }}'; ")
+    };
+    let script = [
+        job("step 10/20 loss 2.5\\nstep 11/20 loss 2.4\\n", "end"),
+        format!("{}; ", until_there("go")),
+        job("step 1 loss 3.5\\n", "never"),
+    ];
+    let output = fs::File::create(&log).unwrap();
+    let mut shell = std::process::Command::new("sh");
+    let mut shell = shell.args(["-c", &script.concat()]).current_dir(folder.path()).stdout(output).spawn().unwrap();
+    let wanted = FollowOptions { live: true, ..FollowOptions::default() };
+    let mut follower = FollowThread::new(wanted, None, EVERY);
+    follower.turn_to(Some(shell.id()));
+    let start = std::time::Instant::now();
+    let until = |follower: &mut FollowThread, what: &str, wanted: &dyn Fn(&RunNews) -> bool| {
+        let began = std::time::Instant::now();
+        while !wanted(&follower.news) {
+            assert!(began.elapsed() < Duration::from_secs(60), "{what}: {:?}", follower.news);
+            thread::sleep(Duration::from_millis(50));
+            let now = Moment(u64::try_from(start.elapsed().as_millis()).unwrap());
+            follower.look(&|| now);
+        }
+    };
+    let step = |news: &RunNews| news.progress.step.value().copied();
+    until(&mut follower, "the first", &|news| step(news) == Some(11));
+    assert_eq!(follower.news.progress.total_steps.value(), Some(&20));
+    fs::write(folder.path().join("end"), "").unwrap();
+    until(&mut follower, "its end", &|news| step(news).is_none());
+    assert_eq!(follower.news.jobs_over, 1);
+    assert!(follower.news.no_log.as_ref().is_some_and(|why| why.to_string().contains("has ended")));
+    fs::write(folder.path().join("go"), "").unwrap();
+    until(&mut follower, "the second", &|news| step(news) == Some(1));
+    assert_eq!((follower.news.progress.total_steps.value(), follower.news.no_log.as_ref()), (None, None));
+    fs::write(folder.path().join("never"), "").unwrap();
+    shell.wait().unwrap();
+}

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::printed::RawPrinted;
 use crate::order::StableOrder;
 use crate::out_of_memory;
 use crate::reading::{
     Absence, FailedRank, HookAbout, HookEnd, HookMemory, HookModules, HookPlaces, HookStep, LauncherReport,
-    ModuleBlock, ModuleKind, Moment, OutOfMemory, ProcessExit, Reading,
+    ModuleBlock, ModuleKind, Moment, OutOfMemory, PrintedLoss, ProcessExit, Reading,
 };
 use crate::units::{Bytes, Seconds, SignedBytes};
 
@@ -33,6 +34,8 @@ pub struct Message {
     pub began: Option<f64>,
     /// The PID namespace that the process has its number in, by its inode; none of older hooks.
     pub namespace: Option<u64>,
+    /// What it has printed of its loss, where it tells that.
+    pub printed: Option<PrintedLoss>,
     /// What it says.
     pub body: Body,
 }
@@ -60,6 +63,7 @@ pub fn read(datagram: &[u8], now: Moment) -> Option<Message> {
     if head.v != VERSION || head.pid == 0 {
         return None;
     }
+    let printed = head.printed.and_then(|printed| super::printed::loss(printed, now));
     let body = match head.kind.as_str() {
         "run" => Body::About(Box::new(serde_json::from_slice::<RawAbout>(datagram).ok()?.into())),
         "step" => Body::Step(serde_json::from_slice::<RawStep>(datagram).ok()?.at(now)?),
@@ -70,7 +74,7 @@ pub fn read(datagram: &[u8], now: Moment) -> Option<Message> {
         _ => return None,
     };
     let began = head.began.filter(|time| time.is_finite());
-    Some(Message { pid: head.pid, began, namespace: head.namespace, body })
+    Some(Message { pid: head.pid, began, namespace: head.namespace, printed, body })
 }
 
 #[derive(Deserialize)]
@@ -80,6 +84,7 @@ struct Head {
     pid: u32,
     began: Option<f64>,
     namespace: Option<u64>,
+    printed: Option<RawPrinted>,
 }
 
 #[derive(Deserialize)]

@@ -4,6 +4,7 @@
 mod directory;
 mod message;
 mod places;
+mod printed;
 mod receive;
 mod senders;
 
@@ -28,6 +29,7 @@ pub const HOOK: &str = one_python_file!(
     "python/install.py",
     "python/activities.py",
     "python/batches.py",
+    "python/printed.py",
     "python/stacks.py",
     "python/late.py",
     "python/watch.py"

@@ -140,7 +140,7 @@ impl Listener {
     }
 
     fn take(&mut self, length: usize, now: Moment) -> bool {
-        let Some(Message { pid, began, namespace, body }) = message::read(&self.buffer[..length], now) else {
+        let Some(Message { pid, began, namespace, printed, body }) = message::read(&self.buffer[..length], now) else {
             self.losses.garbage += 1;
             return true;
         };
@@ -157,6 +157,7 @@ impl Listener {
         }
         run.began = began.or(run.began);
         run.heard = now;
+        run.printed = printed.or(run.printed);
         match body {
             Body::About(about) => run.about = Some(*about),
             Body::Step(step) => {

@@ -27,6 +27,8 @@ use outputs::outputs;
 use traceback::TracebackReader;
 use tracker::{LineTime, Tracker};
 
+pub use tracker::LossTurn;
+
 pub use formats::{CustomPattern as Pattern, PatternError};
 
 use crate::out_of_memory;
@@ -64,6 +66,8 @@ pub struct Log {
     sure: bool,
     /// A line has told a step.
     lines_count: bool,
+    /// The run has ended that told the last step, and none has told one since.
+    between_runs: bool,
 }
 
 impl Log {
@@ -111,6 +115,7 @@ impl Log {
             written: false,
             sure: false,
             lines_count: false,
+            between_runs: false,
         }
     }
 
@@ -284,7 +289,7 @@ impl Log {
         if facts.step.is_some() {
             self.traceback.forget();
         }
-        if facts.step.is_some() && !live {
+        if facts.step.is_some() && (!live || std::mem::take(&mut self.between_runs)) {
             // What is read of the past went on after it: another attempt, or a script that catches it.
             self.out_of_memory = None;
         }
@@ -306,6 +311,42 @@ impl Log {
     #[must_use]
     pub fn progress(&self) -> &Progress {
         self.tracker.progress()
+    }
+
+    /// A line that came by another way than a file, now.
+    pub fn take_line(&mut self, line: &str, now: Moment) {
+        self.line(line, now, true);
+    }
+
+    /// Where the loss became no number, if it is none since.
+    #[must_use]
+    pub const fn loss_turned(&self) -> Option<LossTurn> {
+        self.tracker.loss_turned()
+    }
+
+    /// What was told so far is of a run that has ended: another one may write here from now on. How that one failed stays
+    /// known until then.
+    pub fn begin_run(&mut self) {
+        self.tracker = Tracker::default();
+        self.header = HeaderReader::default();
+        (self.lines_count, self.sure, self.between_runs) = (false, false, true);
+    }
+
+    /// Whether the run has ended that told the last step, and none has told one since.
+    #[must_use]
+    pub const fn is_between_runs(&self) -> bool {
+        self.between_runs
+    }
+
+    /// When one of its files was written to last.
+    #[must_use]
+    pub fn written(&self) -> Option<std::time::SystemTime> {
+        self.paths().filter_map(|path| std::fs::metadata(path).ok()?.modified().ok()).max()
+    }
+
+    /// What was read so far says nothing of this run's loss: another one wrote it.
+    pub const fn forget_losses(&mut self) {
+        self.tracker.forget_losses();
     }
 
     /// Whose lines they are, once known.

@@ -4,9 +4,9 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use crate::process::{descendants, start_of};
+use crate::process::{descendants, started_at};
 
 /// What clocks and the times of files may differ by.
 const SLACK: Duration = Duration::from_millis(100);
@@ -18,7 +18,7 @@ const MOST_ANCESTORS: usize = 8;
 /// nobody can tell.
 pub fn own_bytes(proc: &Path, pid: u32, file: &Path) -> Option<u64> {
     let written = fs::metadata(file).ok()?.modified().ok()?;
-    if started(proc, pid).is_some_and(|started| written + SLACK < started) {
+    if started_at(proc, pid).is_some_and(|started| written + SLACK < started) {
         return Some(0);
     }
     // A rank writes where its launcher does, and another rank's lines are as much the run's.
@@ -33,13 +33,6 @@ pub fn own_bytes(proc: &Path, pid: u32, file: &Path) -> Option<u64> {
     let bytes: Option<u64> = std::iter::once(first).chain(all).map(|pid| bytes_written(proc, pid)).sum();
     // Where none of them has written anything, somebody else writes for them.
     bytes.filter(|bytes| *bytes > 0)
-}
-
-/// When a process started, by the clock that files have.
-fn started(proc: &Path, pid: u32) -> Option<SystemTime> {
-    let uptime: f64 = fs::read_to_string(proc.join("uptime")).ok()?.split_whitespace().next()?.parse().ok()?;
-    let age = uptime - start_of(proc, pid)? as f64 / procfs::ticks_per_second() as f64;
-    SystemTime::now().checked_sub(Duration::try_from_secs_f64(age.max(0.0)).ok()?)
 }
 
 fn parent(proc: &Path, pid: u32) -> Option<u32> {

@@ -35,12 +35,33 @@ pub struct Tracker {
     counts_batches: bool,
     /// Bars count the steps of an epoch: those without a name as well.
     counts_epochs: bool,
+    /// Where the loss became no number, if it is none since.
+    loss_turned: Option<LossTurn>,
+}
+
+/// The first of the newest losses that are no numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LossTurn {
+    /// Its step, where that is told.
+    pub step: Option<u64>,
+    /// What it is: NaN or an infinity.
+    pub loss: f64,
 }
 
 impl Tracker {
     /// What is known.
     pub const fn progress(&self) -> &Progress {
         &self.progress
+    }
+
+    /// Where the loss became no number, if it is none since.
+    pub const fn loss_turned(&self) -> Option<LossTurn> {
+        self.loss_turned
+    }
+
+    /// The losses so far were another run's.
+    pub const fn forget_losses(&mut self) {
+        self.loss_turned = None;
     }
 
     /// Takes what the header states over.
@@ -89,6 +110,15 @@ impl Tracker {
         }
         set(&mut progress.epoch, facts.epoch, at);
         set(&mut progress.loss, facts.loss, at);
+        match facts.loss {
+            Some(loss) if loss.is_finite() => self.loss_turned = None,
+            Some(loss) if self.loss_turned.is_none() => {
+                let is_told = progress.step.kind() == Some(ReadingKind::Measured);
+                let step = progress.step.value().copied().filter(|_| is_told);
+                self.loss_turned = Some(LossTurn { step, loss });
+            }
+            _ => {}
+        }
         set(&mut progress.grad_norm, facts.grad_norm, at);
         set(&mut progress.step_time, facts.step_time, at);
         set(&mut progress.tokens_per_s, facts.tokens_per_s.map(TokensPerSec), at);
@@ -120,8 +150,8 @@ impl Tracker {
     /// Time of a step from how the count moves: by the log's own stamps, or by the times at which
     /// lines arrived.
     fn pace(&mut self, step: u64, when: LineTime) {
-        let stamped = when.stamp.and_then(|stamp| self.stamped.note(step, stamp));
-        let arrived = when.live.then(|| self.arrived.note(step, when.at.0)).flatten();
+        let stamped = when.stamp.and_then(|stamp| self.stamped.note(step, stamp, OfOneTime::First));
+        let arrived = when.live.then(|| self.arrived.note(step, when.at.0, OfOneTime::Last)).flatten();
         if let Some(time) = stamped.or(arrived.filter(|_| when.stamp.is_none())) {
             self.progress.step_time = Reading::estimated(time, when.at);
         }
@@ -135,6 +165,16 @@ fn set<T>(reading: &mut Reading<T>, told: Option<T>, at: Moment) {
     }
 }
 
+/// Which of several steps that are told at one time stands for it: counted from one of another kind to the next, they
+/// would be too many or too few.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OfOneTime {
+    /// Stamps of whole seconds: the second had just begun.
+    First,
+    /// Lines that were read in one look: it came just before.
+    Last,
+}
+
 /// Steps and the milliseconds at which they were told.
 #[derive(Debug, Default)]
 struct Marks {
@@ -143,12 +183,16 @@ struct Marks {
 
 impl Marks {
     /// The mean time of a step over the last marks, once there are two.
-    fn note(&mut self, step: u64, millis: u64) -> Option<Seconds> {
+    fn note(&mut self, step: u64, millis: u64, of_one_time: OfOneTime) -> Option<Seconds> {
         match self.marks.back() {
             // Another rank tells the same step.
             Some((last, _)) if *last == step => return None,
             // A restart, or a clock that was set.
             Some((last, then)) if *last > step || *then > millis => self.marks.clear(),
+            Some((_, then)) if *then == millis => match of_one_time {
+                OfOneTime::First => return None,
+                OfOneTime::Last => drop(self.marks.pop_back()),
+            },
             _ => {}
         }
         self.marks.push_back((step, millis));
@@ -189,6 +233,22 @@ mod tests {
         tracker.take(LogFormat::HuggingFace, &step(5), at(1_130, true));
         tracker.take(LogFormat::HuggingFace, &step(6), at(1_131, true));
         assert_eq!(tracker.progress().step_time.value(), Some(&Seconds(1.0)));
+    }
+
+    /// Ten steps a second, read once a second, or stamped with whole seconds: a step takes 0.1 s, from the second look on and
+    /// wherever the window begins.
+    #[test]
+    fn steps_that_are_told_at_one_time_are_no_steps_of_the_time_before() {
+        let (mut read, mut stamped) = (Tracker::default(), Tracker::default());
+        for second in 0..40 {
+            for number in 0..10 {
+                let told = step(second * 10 + number);
+                read.take(LogFormat::Text, &told, at(second, true));
+                stamped.take(LogFormat::Text, &told, LineTime { stamp: Some(second * 1000), ..at(0, false) });
+            }
+            let times = [&read, &stamped].map(|tracker| tracker.progress().step_time.value().copied());
+            assert_eq!(times, [(second > 0).then_some(Seconds(0.1)); 2], "{second} s");
+        }
     }
 
     #[test]

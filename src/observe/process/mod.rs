@@ -7,6 +7,7 @@ mod cpu_wait;
 mod detail;
 mod end;
 mod exit;
+mod jobs;
 mod namespace;
 mod oom_kills;
 mod ranks;
@@ -33,7 +34,8 @@ use users::Users;
 
 pub use children::{look as descendants, started_by};
 pub use cpu_wait::waited_for_core;
-pub use exit::{ExitWatch, start_of};
+pub use exit::ExitWatch;
+pub use jobs::{ShellJob, shell_jobs, started_at};
 pub use namespace::{is_the_hosts as sees_all_processes, last_number_in};
 pub use oom_kills::OomKills;
 pub use ranks::{ranks_of, told_ranks_of, told_runs_of};

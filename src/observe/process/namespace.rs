@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::Path;
 
 use crate::reading::Moment;
@@ -22,19 +23,46 @@ const LONGEST: u64 = 1 << 20;
 /// (NSpid) has the number is the one; of several, nobody knows which.
 #[derive(Debug, Default)]
 pub struct NamespacePids {
-    found: HashMap<u32, u32>,
+    found: HashMap<u32, FoundProcess>,
     /// Who was asked for by the last walk.
     asked: HashSet<u32>,
     walked: Option<Moment>,
     wait: u64,
     /// Whose numbers have been read: they are for life, and a busy machine has thousands of processes.
-    read: HashMap<u32, Vec<u32>>,
+    read: HashMap<u32, ReadProcess>,
+}
+
+/// A process here. Its folder in `/proc` is another one, by its inode, once the pid is given to another process: the kernel
+/// drops the folder as a process ends (kernel/exit.c, `release_task`: `proc_flush_pid`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FoundProcess {
+    pid: u32,
+    inode: u64,
+}
+
+impl FoundProcess {
+    fn is_there(self, root: &Path) -> bool {
+        fs::metadata(root.join(self.pid.to_string())).is_ok_and(|folder| folder.ino() == self.inode)
+    }
+}
+
+/// The numbers of a process in each namespace.
+#[derive(Debug)]
+struct ReadProcess {
+    inode: u64,
+    numbers: Vec<u32>,
 }
 
 impl NamespacePids {
     /// The pid that a process of another namespace has in this one. One walk through `root`
     /// answers for all.
     pub fn here(&mut self, root: &Path, pid: u32, now: Moment) -> Option<u32> {
+        if self.found.get(&pid).is_some_and(|found| !found.is_there(root)) {
+            // It has ended. Another one may have its number there, as the first process of a container that was started
+            // again: it is new.
+            self.found.remove(&pid);
+            self.asked.remove(&pid);
+        }
         if self.is_due(!self.asked.contains(&pid), now) {
             self.walk(root);
             self.walked = Some(now);
@@ -43,7 +71,7 @@ impl NamespacePids {
         if self.walked == Some(now) {
             self.asked.insert(pid);
         }
-        self.found.get(&pid).copied()
+        self.found.get(&pid).map(|found| found.pid)
     }
 
     /// Who is new is worth a walk soon; after one in vain the next waits longer.
@@ -71,20 +99,22 @@ impl NamespacePids {
     /// Notes every number that exactly one process under `root` has in some other namespace, with the pid of that process.
     fn walk(&mut self, root: &Path) {
         let mut before = std::mem::take(&mut self.read);
-        let mut holders: HashMap<u32, Option<u32>> = HashMap::new();
+        let mut holders: HashMap<u32, Option<FoundProcess>> = HashMap::new();
         let mut status = Vec::new();
         for entry in fs::read_dir(root).into_iter().flatten().flatten() {
             let Some(here) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            let known = before.remove(&here);
-            let Some(pids) = known.or_else(|| numbers_of(&entry.path(), &mut status)) else { continue };
-            if pids.len() > 1 {
-                for pid in HashSet::<u32>::from_iter(pids.iter().copied()) {
-                    holders.entry(pid).and_modify(|holder| *holder = None).or_insert(Some(here));
+            let inode = entry.ino();
+            let known = before.remove(&here).filter(|known| known.inode == inode).map(|known| known.numbers);
+            let Some(numbers) = known.or_else(|| numbers_of(&entry.path(), &mut status)) else { continue };
+            if numbers.len() > 1 {
+                let found = FoundProcess { pid: here, inode };
+                for number in HashSet::<u32>::from_iter(numbers.iter().copied()) {
+                    holders.entry(number).and_modify(|holder| *holder = None).or_insert(Some(found));
                 }
             }
-            self.read.insert(here, pids);
+            self.read.insert(here, ReadProcess { inode, numbers });
         }
-        self.found = holders.into_iter().filter_map(|(pid, holder)| Some((pid, holder?))).collect();
+        self.found = holders.into_iter().filter_map(|(number, holder)| Some((number, holder?))).collect();
     }
 
     /// Drops what belongs to processes that nobody asks for any more.
@@ -149,13 +179,32 @@ mod tests {
         assert_eq!(elsewhere.here(root.path(), 1007, Moment(12_000)), None);
     }
 
+    /// A container is started again: its first process has the same number there and another one here, and the number here is
+    /// given to a process of another container.
+    #[test]
+    fn a_number_that_is_given_anew_is_that_of_the_new_process() {
+        let root = proc_with(&[(42, "42\t7")]);
+        let mut elsewhere = NamespacePids::default();
+        assert_eq!(elsewhere.here(root.path(), 7, Moment(0)), Some(42));
+        // The old folder is kept, so that no other one gets its inode.
+        fs::rename(root.path().join("42"), root.path().join("ended")).unwrap();
+        let after = proc_with(&[(42, "42\t9"), (43, "43\t7")]);
+        for pid in ["42", "43"] {
+            fs::rename(after.path().join(pid), root.path().join(pid)).unwrap();
+        }
+        // The last walk is fresh: for now nobody knows. The process that has pid 42 now is never taken for it.
+        assert_eq!(elsewhere.here(root.path(), 7, Moment(1_000)), None);
+        assert_eq!(elsewhere.here(root.path(), 7, Moment(2_000)), Some(43));
+        assert_eq!(elsewhere.here(root.path(), 9, Moment(2_000)), Some(42));
+    }
+
     #[test]
     fn many_are_found_in_one_walk_and_those_in_vain_are_looked_for_ever_later() {
         let root = proc_with(&[(42, "42\t1007")]);
         let mut elsewhere = NamespacePids::default();
         assert_eq!(elsewhere.here(root.path(), 1007, Moment(0)), Some(42));
         // Had a second walk been made for the second pid, the first would be lost.
-        fs::remove_dir_all(root.path().join("42")).unwrap();
+        fs::remove_file(root.path().join("42/status")).unwrap();
         assert_eq!(elsewhere.here(root.path(), 9, Moment(0)), None);
         assert_eq!(elsewhere.here(root.path(), 1007, Moment(9_000)), Some(42));
         let walks: Vec<u64> = (1..=200)

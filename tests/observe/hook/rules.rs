@@ -59,6 +59,7 @@ fn saving_is_a_checkpoint_where_a_checkpoint_is_saved() {
         ("a figure's save", json!("code")),
         ("json.dump", json!("code")),
         ("dump of the script", json!("code")),
+        ("checkpoint", json!([["checkpoint", "checkpoint", "<lambda>"], "code"])),
         // The call is made right there: neither, then one.
         ("waits", json!([false, true])),
     ]);
@@ -90,6 +91,12 @@ fn a_larger_batch_makes_a_step_late() {
 }
 
 #[test]
+fn a_slow_data_set_is_named_where_the_loop_itself_loads() {
+    let inside = ["data", "DataLoader.__next__ (__getitem__)", "__getitem__"];
+    are(&[("loader", json!([inside, ["data", "DataLoader.__next__", "<lambda>"]]))]);
+}
+
+#[test]
 fn few_healthy_samples_tell_what_they_do_not_do() {
     // 9 of 9 late steps where none of 11 samples was: 9! 12! / 21! x 12 of all shares, as likely as any other, bring that
     // by chance (4e-6); 3 of 3: 3! 12! / 15! x 12 (0.03). Of no sample at all: a tenth.
@@ -98,7 +105,7 @@ fn few_healthy_samples_tell_what_they_do_not_do() {
 
 #[test]
 fn late_steps_in_one_function_or_at_one_line_are_at_one_place() {
-    are(&[("one place", json!([[16, 16], 1, [7, 8]])), ("scheduler", json!(["code", "optimizer"]))]);
+    are(&[("one place", json!([[16, 16], 1, [7, 8], [8, 8]])), ("scheduler", json!(["code", "optimizer"]))]);
 }
 
 #[test]

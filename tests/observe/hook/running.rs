@@ -235,3 +235,44 @@ fn another_users_runtime_directory_is_none_for_root() {
     assert!(!text(&done.stdout).contains("/1000/"), "{}", text(&done.stdout));
     assert!(std::fs::read_dir(&runtime).unwrap().next().is_none());
 }
+
+/// What a run prints of its loss into a pipe, where nobody else reads it: in one piece or in several, behind a bar, and on
+/// both outputs. What it prints arrives as it is.
+#[test]
+fn a_loss_that_turns_nan_is_told_where_it_is_only_printed() {
+    let Some(python) = python("import sys") else { return };
+    let by_step = "the loss turned NaN at step 1 006";
+    for (says, lost, told) in [
+        ("print(f'step {1000 + step} loss {loss}')", "step >= 6", Some(by_step)),
+        ("print('step', 1000 + step, 'loss', loss)", "step >= 6", Some(by_step)),
+        (
+            "print({'loss': loss, 'epoch': 0.5}, file=sys.stderr)",
+            "step >= 6",
+            Some("the loss turned NaN after 6 optimizer steps"),
+        ),
+        (
+            "sys.stderr.write(f'\\rEpoch 1, loss={loss}')",
+            "step >= 6",
+            Some("the loss turned NaN after 6 optimizer steps"),
+        ),
+        // A batch that was skipped, and what is no loss.
+        ("print(f'step {1000 + step} loss {loss}')", "step == 6", None),
+        ("print(f'step {1000 + step} accuracy {loss}, loss scale nan')", "step >= 6", None),
+    ] {
+        let meeting = Meeting::new();
+        let script = meeting.folder.path().join("script.py");
+        let text_of_it = format!(
+            "import sys, torch\noptimizer = torch.optim.Optimizer([torch.Parameter(10)])\n\
+             for step in range(1, 13):\n    optimizer.step()\n    loss = float('nan') if {lost} else 2.5\n    {says}\n\
+             print('done')\n"
+        );
+        std::fs::write(&script, text_of_it).unwrap();
+        let done = output(meeting.command(env!("CARGO_BIN_EXE_memwall")).args(["run", "--"]).arg(&python).arg(&script));
+        let said = text(&done.stderr);
+        let found = said.lines().find(|line| line.starts_with("memwall: the loss"));
+        assert_eq!(found, told.map(|told| format!("memwall: {told}")).as_deref(), "{says}: {said}");
+        assert!(text(&done.stdout).ends_with("done\n"), "{says}");
+        let lines = format!("{}{said}", text(&done.stdout)).matches(['\n', '\r']).count();
+        assert!(lines >= 13, "{says}: {lines} lines");
+    }
+}

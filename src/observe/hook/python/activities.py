@@ -18,6 +18,7 @@ _WORK = ("forward", "backward", "optimizer")
 _BESIDE_OPTIMIZERS = ("optim/lr_scheduler.py", "optim/swa_utils.py")
 
 _SAVES = ("checkpoint", "ckpt", "pretrained", "state", "model", "weights", "snapshot")
+_MAY_SAVE = ("save", "checkpoint", "ckpt", "snapshot")
 _EVALUATES = ("eval", "evaluate", "evaluation", "evaluator", "validate", "validation", "val", "estimate_loss")
 
 
@@ -34,13 +35,13 @@ def _activity(path, name):
         return ("checkpoint", name)
     if path.endswith("/safetensors/torch.py") and words[0] in ("save", "load"):
         return ("checkpoint", "safetensors." + name)
-    # Figures and logs are saved as well: it is what it calls.
-    if words == ["save"]:
-        return ("save", name)
     if "evaluation_loop" in path or name.strip("_") == "estimate_loss":
         return ("evaluation", name)
     if words[0] in _EVALUATES or (words[0] in ("run", "do") and words[1:2] and words[1] in _EVALUATES):
         return ("evaluation", name)
+    # Figures and logs are saved as well, and activations are checkpointed: it is what it calls.
+    if words[0] in _MAY_SAVE or words[-1] in _MAY_SAVE:
+        return ("save", name)
     return None
 
 

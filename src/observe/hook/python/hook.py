@@ -7,8 +7,8 @@ steps the memory of each kind of module.
     memwall_hook.install()
 
 It never raises into the script, never prints, never waits, resets no statistics and
-synchronises no device. Where nobody listens it counts steps, looks every two seconds for somebody
-who does, and does nothing else. MEMWALL_HOOK=0 turns it off, MEMWALL_HOOK_SAMPLER=0 the thread that
+synchronises no device. Where nobody listens it counts steps, keeps the newest line with a loss that
+the script prints, looks every two seconds for somebody who listens, and does nothing else. MEMWALL_HOOK=0 turns it off, MEMWALL_HOOK_SAMPLER=0 the thread that
 reads the training thread's Python stack.
 """
 
@@ -75,6 +75,7 @@ class _Hook:
         self.about = None
         self.modules = None
         self.tokens = None
+        self.printed = _Printed()
         # A module was seen that runs again for the backward pass.
         self.recomputes = False
         # Optimizer steps from the first to the last, where a trainer knows them.
@@ -211,6 +212,9 @@ class _Hook:
             message["tokens"] = self.tokens
         if self.wire.lost:
             message["lost"] = self.wire.lost
+        printed = self.printed.message()
+        if printed is not None:
+            message["printed"] = printed
         self.told_at, self.told_steps = now, self.steps
         self.wire.send(message)
 

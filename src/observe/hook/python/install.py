@@ -9,6 +9,7 @@ def _patch(torch):
     is wrapped the way its profiler does it."""
     hook = _Hook(torch)
     atexit.register(hook.at_exit)
+    _note_printed(hook)
     if os.environ.get("MEMWALL_MODULES") == "1":
         hook.look_at_first_pass()
     optimizer = sys.modules.get("torch.optim.optimizer")

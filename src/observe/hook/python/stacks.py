@@ -3,6 +3,28 @@
 _DEEPEST = 128
 _MOST_TASKS = 1000
 
+# What is one thing though several lines do it.
+_OF_SEVERAL_LINES = ("checkpoint", "evaluation", "data")
+
+
+def _name_of(frame):
+    """The function of that frame, with its class where it is a method: `Tokens.__getitem__`."""
+    code = frame.f_code
+    name = getattr(code, "co_qualname", None)
+    if name is not None:
+        return name.rsplit("<locals>.", 1)[-1]
+    try:
+        return "%s.%s" % (type(frame.f_locals["self"]).__name__, code.co_name)
+    except Exception:
+        return code.co_name
+
+
+def _function(code):
+    """The function that a code is of: what is written in it without a name has its."""
+    names = getattr(code, "co_qualname", code.co_name).split(".<locals>.")
+    named = [name for name in names if not name.startswith("<")]
+    return named[-1].rsplit(".", 1)[-1] if named else code.co_name
+
 
 class _Stacks:
     """Names the places of stacks, and what is said of a place."""
@@ -51,10 +73,12 @@ class _Stacks:
         while where < inner and codes.of(frames[where].f_code)[1]:
             where += 1
         found = frames[where]
-        # A library's own loop calls it: what it runs of the script says more.
-        if known is not None and known[0] == "data" and codes.of(found.f_code)[1]:
+        # What a loader runs of the script says more than who asks it for a batch: the data set, what makes a batch of samples.
+        if known is not None and known[0] == "data":
             own = [frame for frame in frames[:where] if not codes.of(frame.f_code)[1]]
-            found = own[-1] if own else found
+            if own:
+                found = own[-1]
+                known = ("data", "%s (%s)" % (known[1], _name_of(found)))
         if (known is None or known[0] in _WORK) and self.evaluates():
             known = ("evaluation", "")
         elif known is not None and known[0] == "forward" and _evaluates(model):
@@ -100,9 +124,10 @@ class _Stacks:
         return None
 
     def group(self, place):
-        """What is one place: a call from a function; in the training loop itself, from a line of it."""
+        """What is one place: a call from a function; in the training loop itself, from a line of it. Two lines of it that save
+        are one checkpoint."""
         kind, call, code, line = place[:4]
-        return (kind, call, id(code), line if id(code) in self.loop else 0)
+        return (kind, call, id(code), line if id(code) in self.loop and kind not in _OF_SEVERAL_LINES else 0)
 
     def evaluates(self):
         model = self.hook.model
@@ -120,7 +145,7 @@ class _Stacks:
                 kind = "synchronization"
             described = {
                 "activity": kind,
-                "call": (call or code.co_name)[:80],
+                "call": (call or _function(code))[:80],
                 "file": code.co_filename[-200:],
                 "line": line,
                 "function": code.co_name[:80],

@@ -1,5 +1,6 @@
 //! What a process says of its code and its training: late steps, a stall, another model, other settings, no GPU.
 
+mod pauses;
 use memwall::app::{Event, Gravity, KeyPress, MemoryView, Pane, State, run_verdict};
 use memwall::compare::{late_steps, resident_evidence};
 use memwall::observe::{Demo, Source};
