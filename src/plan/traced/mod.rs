@@ -68,6 +68,9 @@ pub struct TracedModel {
     /// The path of the output matrix of a model of transformers, empty where there is none. Older tapes do not say.
     #[serde(default)]
     pub output_layer: Option<String>,
+    /// Layers that several modules have, by the path of the first. Older tapes do not say.
+    #[serde(default)]
+    pub shared_layers: Option<Vec<String>>,
     /// The model recomputes its blocks by itself, which are what it checkpoints.
     #[serde(default)]
     pub recomputes: bool,
