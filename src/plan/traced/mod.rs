@@ -220,6 +220,9 @@ pub struct Segment {
     /// Recomputed, what comes in is an attribute of a custom function's context, up to the end of the backward pass.
     #[serde(default)]
     pub input_lasts: bool,
+    /// What its operators save for segments behind the next alone: recomputed, it need not come as far.
+    #[serde(default)]
+    pub for_others: Vec<u32>,
     /// Checkpoints in it: their first operator, one past their last, and 1 where they run again to the last.
     #[serde(default)]
     pub inner: Vec<(u32, u32, u8)>,
