@@ -119,6 +119,64 @@ fn what_a_script_writes_lies_over_the_users_files() {
     assert!(!path("out").exists());
 }
 
+/// Libraries that open files in C, as OpenCV and libsndfile do, and a script that uses them.
+const BELOW: &str = r#"
+import ctypes
+
+C = ctypes.CDLL(None)
+C.fopen.restype, C.fopen.argtypes, C.fclose.argtypes = ctypes.c_void_p, [ctypes.c_char_p] * 2, [ctypes.c_void_p]
+
+def opens(path, mode):
+    file = C.fopen(str(path).encode(), mode.encode())
+    if file:
+        C.fclose(file)
+    return bool(file)
+
+def imwrite(filename, image):
+    return opens(filename, "w")
+
+def imread(filename):
+    return opens(filename, "r")
+
+class SoundFile:
+    def __init__(self, file, mode="r"):
+        if not opens(file, mode):
+            raise OSError(file)
+"#;
+
+const OPENING: &str = r#"
+import sys
+sys.path.insert(0, sys.argv[1])
+from sandbox import Sandbox
+
+with Sandbox():
+    import cv2, soundfile
+    assert cv2.imwrite("kept.png", None) and cv2.imwrite(filename="new.png", image=None)
+    assert cv2.imread("kept.png") and cv2.imread("new.png") and not cv2.imread("none.png")
+    soundfile.SoundFile("new.wav", "w")
+    soundfile.SoundFile("new.wav")
+print("done")
+"#;
+
+#[test]
+fn what_libraries_write_below_python_lies_over_the_users_files() {
+    if torch().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for (name, text) in [("cv2.py", BELOW), ("soundfile.py", BELOW), ("files.py", OPENING), ("kept.png", "kept")] {
+        std::fs::write(path(name), text).unwrap();
+    }
+    let tracer = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/observe/trace");
+    let mut command = Command::new(python());
+    command.current_dir(folder.path()).env("HF_HOME", path("none")).arg("-B").arg("files.py").arg(tracer);
+    let Ok(out) = command.output() else { return };
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert_eq!(std::fs::read_to_string(path("kept.png")).unwrap(), "kept");
+    assert!(!path("new.png").exists() && !path("new.wav").exists());
+}
+
 #[test]
 fn a_library_is_kept_only_where_nobody_else_can_replace_it() {
     let folder = tempfile::tempdir().unwrap();
