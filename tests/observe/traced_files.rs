@@ -98,6 +98,15 @@ with Sandbox():
 print("done")
 "#;
 
+/// Runs `files.py` of a folder, which makes a sandbox of its own.
+fn run_in_sandbox(folder: &Path) {
+    let tracer = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/observe/trace");
+    let mut command = Command::new(python());
+    command.current_dir(folder).env("HF_HOME", folder.join("none")).arg("-B").arg("files.py").arg(tracer);
+    let out = command.output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
 #[test]
 fn what_a_script_writes_lies_over_the_users_files() {
     if torch().is_none() {
@@ -109,11 +118,7 @@ fn what_a_script_writes_lies_over_the_users_files() {
     std::fs::write(path("data.txt"), "kept").unwrap();
     std::fs::create_dir(path("folder")).unwrap();
     std::fs::write(path("folder/one"), "1").unwrap();
-    let tracer = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/observe/trace");
-    let mut command = Command::new(python());
-    command.current_dir(folder.path()).env("HF_HOME", path("none")).arg("-B").arg("files.py").arg(tracer);
-    let Ok(out) = command.output() else { return };
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    run_in_sandbox(folder.path());
     assert_eq!(std::fs::read_to_string(path("data.txt")).unwrap(), "kept");
     assert_eq!(std::fs::read_to_string(path("folder/one")).unwrap(), "1");
     assert!(!path("out").exists());
@@ -168,11 +173,7 @@ fn what_libraries_write_below_python_lies_over_the_users_files() {
     for (name, text) in [("cv2.py", BELOW), ("soundfile.py", BELOW), ("files.py", OPENING), ("kept.png", "kept")] {
         std::fs::write(path(name), text).unwrap();
     }
-    let tracer = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/observe/trace");
-    let mut command = Command::new(python());
-    command.current_dir(folder.path()).env("HF_HOME", path("none")).arg("-B").arg("files.py").arg(tracer);
-    let Ok(out) = command.output() else { return };
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    run_in_sandbox(folder.path());
     assert_eq!(std::fs::read_to_string(path("kept.png")).unwrap(), "kept");
     assert!(!path("new.png").exists() && !path("new.wav").exists());
 }
