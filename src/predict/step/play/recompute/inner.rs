@@ -13,7 +13,8 @@ pub(in crate::predict::step::play) fn inputs_at(tape: &Tape, at: usize) -> impl 
     one.map(|one| inputs(tape, one)).into_iter().flatten()
 }
 
-fn inputs(tape: &Tape, one: &InnerCheckpoint) -> BTreeSet<TensorId> {
+/// Tensors that come into an inner checkpoint.
+pub(in crate::predict::step::play) fn inputs(tape: &Tape, one: &InnerCheckpoint) -> BTreeSet<TensorId> {
     let ops = &tape.ops[one.from..one.to];
     let made: BTreeSet<TensorId> = ops.iter().flat_map(|op| tape.ids(op.outputs)).map(|id| tape.storage(*id)).collect();
     let read = ops.iter().flat_map(|op| tape.ids(op.inputs)).map(|id| tape.storage(*id));
