@@ -224,6 +224,8 @@ pub struct Tape {
     pub stops_early: bool,
     /// What is saved and goes no earlier than the graph, when the backward pass is over: attributes of a custom function's context.
     pub lasting: Vec<TensorId>,
+    /// What its operators save for other tapes alone: no function of its own asks for that.
+    pub for_others: Vec<TensorId>,
     /// What other tapes hold whether this one saves it or not: its gradient takes memory beside it.
     pub waiting: Vec<TensorId>,
     /// Recomputed, what comes in is such an attribute.

@@ -98,6 +98,15 @@ with Sandbox():
 print("done")
 "#;
 
+/// Runs `files.py` of a folder, which makes a sandbox of its own.
+fn run_in_sandbox(folder: &Path) {
+    let tracer = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/observe/trace");
+    let mut command = Command::new(python());
+    command.current_dir(folder).env("HF_HOME", folder.join("none")).arg("-B").arg("files.py").arg(tracer);
+    let out = command.output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
 #[test]
 fn what_a_script_writes_lies_over_the_users_files() {
     if torch().is_none() {
@@ -109,14 +118,64 @@ fn what_a_script_writes_lies_over_the_users_files() {
     std::fs::write(path("data.txt"), "kept").unwrap();
     std::fs::create_dir(path("folder")).unwrap();
     std::fs::write(path("folder/one"), "1").unwrap();
-    let tracer = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/observe/trace");
-    let mut command = Command::new(python());
-    command.current_dir(folder.path()).env("HF_HOME", path("none")).arg("-B").arg("files.py").arg(tracer);
-    let Ok(out) = command.output() else { return };
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    run_in_sandbox(folder.path());
     assert_eq!(std::fs::read_to_string(path("data.txt")).unwrap(), "kept");
     assert_eq!(std::fs::read_to_string(path("folder/one")).unwrap(), "1");
     assert!(!path("out").exists());
+}
+
+/// Libraries that open files in C, as OpenCV and libsndfile do, and a script that uses them.
+const BELOW: &str = r#"
+import ctypes
+
+C = ctypes.CDLL(None)
+C.fopen.restype, C.fopen.argtypes, C.fclose.argtypes = ctypes.c_void_p, [ctypes.c_char_p] * 2, [ctypes.c_void_p]
+
+def opens(path, mode):
+    file = C.fopen(str(path).encode(), mode.encode())
+    if file:
+        C.fclose(file)
+    return bool(file)
+
+def imwrite(filename, image):
+    return opens(filename, "w")
+
+def imread(filename):
+    return opens(filename, "r")
+
+class SoundFile:
+    def __init__(self, file, mode="r"):
+        if not opens(file, mode):
+            raise OSError(file)
+"#;
+
+const OPENING: &str = r#"
+import sys
+sys.path.insert(0, sys.argv[1])
+from sandbox import Sandbox
+
+with Sandbox():
+    import cv2, soundfile
+    assert cv2.imwrite("kept.png", None) and cv2.imwrite(filename="new.png", image=None)
+    assert cv2.imread("kept.png") and cv2.imread("new.png") and not cv2.imread("none.png")
+    soundfile.SoundFile("new.wav", "w")
+    soundfile.SoundFile("new.wav")
+print("done")
+"#;
+
+#[test]
+fn what_libraries_write_below_python_lies_over_the_users_files() {
+    if torch().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for (name, text) in [("cv2.py", BELOW), ("soundfile.py", BELOW), ("files.py", OPENING), ("kept.png", "kept")] {
+        std::fs::write(path(name), text).unwrap();
+    }
+    run_in_sandbox(folder.path());
+    assert_eq!(std::fs::read_to_string(path("kept.png")).unwrap(), "kept");
+    assert!(!path("new.png").exists() && !path("new.wav").exists());
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::plan::traced::{
 use segment::{PlacedTape, Site};
 use targets::Placing;
 pub use targets::{MEANT_BY_ALL, is_traced_target, traced_linear_layers, traced_other_layers, untraced_backward};
-use trained::Reached;
+use trained::{HeldByName, Reached};
 
 /// The architecture of a traced model.
 #[must_use]
@@ -139,19 +139,18 @@ fn assembled(model: &TracedModel, trace: &Trace, site: &Site<'_>, mut made: Vec<
         rounded(site.numel(shape).saturating_mul(element_of(element, site.run).bytes()))
     };
     let until = |to: u32| if to as usize + 1 == count { usize::MAX } else { layer(to) };
-    let held = |(from, to, bytes): (u32, u32, u64)| Passing {
-        from: from as usize,
-        until: until(to),
-        bytes,
-        is_read: true,
+    let held = |one: HeldByName| Passing {
+        from: one.from as usize,
+        until: until(one.until),
+        bytes: one.bytes,
+        is_read: one.is_read,
         came_in: false,
         made_again: false,
     };
     let passed = |TracedPassing(from, to, shape, element, known): &TracedPassing| Passing {
-        is_read: *known & 1 == 0,
         came_in: *known & 2 != 0,
         made_again: *known & 4 != 0,
-        ..held((*from, *to, bytes_of(shape, *element)))
+        ..held(HeldByName { from: *from, until: *to, bytes: bytes_of(shape, *element), is_read: *known & 1 == 0 })
     };
     Walk {
         first,

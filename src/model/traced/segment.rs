@@ -112,6 +112,7 @@ impl Site<'_> {
         }
         tape.output = segment.output.map(|id| taken.now(id));
         tape.also = segment.also.iter().map(|id| taken.now(*id)).collect();
+        tape.for_others = segment.for_others.iter().map(|id| taken.now(*id)).collect();
         tape.also_made_again = segment.also_made_again.iter().map(|id| taken.now(*id)).collect();
         PlacedTape { kind, arrival, tape, taken }
     }

@@ -149,16 +149,18 @@ impl<'a> Placing<'a> {
         let mut found = AdaptedLayers { idle: self.idle(path, segment), ..AdaptedLayers::default() };
         let mut names = Vec::new();
         for (at, op) in (0_u32..).zip(&segment.ops).filter(|(_, op)| is_linear(op)) {
-            let whole = || path_of(path, op);
-            // A layer of another block that runs here as well is reached past the adapter: peft puts that in the first place alone.
+            // A layer of another block that runs here as well.
             let borrowed = !path.is_empty() && op.0.contains('.') && self.stands_in_a_block(&op.0);
-            if borrowed || !is_adapted(self.model, (path, segment), op, targets) {
+            let whole = || if borrowed { op.0.clone() } else { path_of(path, op) };
+            if (borrowed && self.is_shared(&op.0)) || !is_adapted(self.model, (path, segment), op, targets) {
                 continue;
             }
             match segment.weights.iter().find(|weight| is_weight_of(op, &weight.0)) {
                 // What it makes leads to no loss.
                 Some(weight) if weight.4 == 2 => found.idle.extend(sides(weight)),
-                _ => found.ran.push(AdaptedLayer { op: at, ran_before: repeats && self.ran.contains(&whole()) }),
+                _ => found
+                    .ran
+                    .push(AdaptedLayer { op: at, ran_before: borrowed || (repeats && self.ran.contains(&whole())) }),
             }
             names.extend(repeats.then(whole));
         }
@@ -173,6 +175,12 @@ impl<'a> Placing<'a> {
 
     fn has_paths(&self) -> bool {
         self.model.traces.all().any(|trace| !trace.paths.is_empty())
+    }
+
+    /// Whether a layer stands in several modules, of which all but the first reach it past its adapter. Older tapes do not say whether
+    /// the modules share it or one that has it.
+    fn is_shared(&self, name: &str) -> bool {
+        self.model.shared_layers.as_ref().is_none_or(|shared| shared.iter().any(|layer| layer == name))
     }
 
     /// Whether a name is the whole path of a layer in some block.

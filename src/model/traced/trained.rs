@@ -84,12 +84,20 @@ pub(super) fn hold_for_others(trace: &Trace, made: &mut [PlacedTape], places: &[
     }
 }
 
-/// What names alone hold while later segments run, where parts are frozen: behind which segment, up to which, bytes.
+/// What a name holds while later segments run: behind which segment, up to which, bytes, and whether a block reads it.
+pub(super) struct HeldByName {
+    pub from: u32,
+    pub until: u32,
+    pub bytes: u64,
+    pub is_read: bool,
+}
+
+/// What names alone hold while later segments run, where parts are frozen.
 pub(super) fn held_by_name(
     trace: &Trace,
     run: &MicroBatch<'_>,
     (made, places): (&[PlacedTape], &[usize]),
-) -> Vec<(u32, u32, u64)> {
+) -> Vec<HeldByName> {
     if !is_frozen(run) {
         return Vec::new();
     }
@@ -106,7 +114,12 @@ pub(super) fn held_by_name(
                 || comes_in(tape).and_then(|at| u32::try_from(at).ok()).is_some_and(|at| is_saved(tape, TensorId(at)))
         });
         let is_local = tensor.home == Home::Local && !tensor.cached;
-        (is_local && !saved_there && !is_saved(&maker.tape, root)).then(|| (*first, *until, tensor.allocated()))
+        let reads = |link: &&TracedLink| link.2 == *place && maker.tape.storage(maker.now(link.3)) == root;
+        let is_block = |link: &TracedLink| tape_at(link.0).is_some_and(|reader| !reader.tape.plain);
+        // Older tapes do not say who reads it.
+        let is_read = trace.links.as_ref().is_none_or(|links| links.iter().filter(reads).any(is_block));
+        let found = HeldByName { from: *first, until: *until, bytes: tensor.allocated(), is_read };
+        (is_local && !saved_there && !is_saved(&maker.tape, root)).then_some(found)
     };
     trace.named.iter().filter_map(held).collect()
 }

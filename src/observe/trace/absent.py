@@ -1,16 +1,13 @@
 """What a script reads and that is not there, where nobody needs its values: a data set whose form its own library knows is made
 up, and weights that would be downloaded are left as the model is built."""
 
-import importlib.abc
-import importlib.machinery
-import sys
-
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.nn.modules.module import _IncompatibleKeys
 
 from checkpoints import replace
+from later import Later
 
 # What a tape says of them.
 NOTES = []
@@ -24,36 +21,6 @@ CLASSES = {"CIFAR100": 100, "byclass": 62, "bymerge": 47, "balanced": 47, "lette
 MADE_OF = {"byclass": (697_932, 116_323), "bymerge": (697_932, 116_323), "balanced": (112_800, 18_800), "letters": (124_800, 20_800),
            "digits": (240_000, 40_000), "extra": (531_131, 531_131), "unlabeled": (100_000, 100_000),
            "train+unlabeled": (105_000, 105_000)}
-
-
-class Later(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Changes modules once they are imported: what a script does not use is not loaded."""
-
-    def __init__(self):
-        self.actions, self.loaders = {}, {}
-
-    def after(self, name, action):
-        if name in sys.modules:
-            action(sys.modules[name])
-        else:
-            self.actions[name] = action
-
-    def find_spec(self, name, path, target=None):
-        if name not in self.actions:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            self.loaders[name], spec.loader = spec.loader, self
-        return spec
-
-    def create_module(self, spec):
-        return self.loaders[spec.name].create_module(spec)
-
-    def exec_module(self, module):
-        name = module.__spec__.name
-        module.__spec__.loader = module.__loader__ = self.loaders[name]
-        self.loaders[name].exec_module(module)
-        self.actions.pop(name)(module)
 
 
 class Weights(dict):
@@ -70,8 +37,7 @@ class Weights(dict):
 
 
 def install():
-    later = Later()
-    sys.meta_path.insert(0, later)
+    later = Later.begun()
     for module, names in (("mnist", ["MNIST"]), ("cifar", ["CIFAR10"]), ("svhn", ["SVHN"]), ("stl10", ["STL10"])):
         later.after(f"torchvision.datasets.{module}", lambda found, names=names: [make_up(getattr(found, name)) for name in names])
     later.after("timm.models._builder", without_pretrained)

@@ -168,6 +168,23 @@ def read_beyond(ops, blocks):
     return {call: len(numbers) for call, numbers in found.items()}
 
 
+def stand_apart(recorder, blocks):
+    """Calls that read nothing of the call before, or what outside of the blocks was made for them alone: what the call before
+    returned cannot stand for what they return."""
+    made = recorder.tensors
+    makers, readers, reads = {}, {}, []
+    for call, (_, _, start, end) in enumerate(blocks):
+        ops = list(enumerate(recorder.ops[start:end], start))
+        reads.append({made[number].storage for _, op in ops for number in op.inputs} - {None})
+        for storage in reads[-1]:
+            readers.setdefault(storage, set()).add(call)
+        makers.update((made[number].storage, call) for at, op in ops for number in op.outputs if made[number].maker == at)
+    inner = {storage for storage, found in enumerate(recorder.storages) if found.kind != "made"} | set(makers)
+    alone = {storage for storage, calls in readers.items() if len(calls) == 1 and storage not in inner}
+    return {call for call, storages in enumerate(reads)
+            if storages & alone or all(makers.get(storage) != call - 1 for storage in storages)}
+
+
 # Equal blocks in a row beyond these are passed over.
 KEPT = 3
 
@@ -177,7 +194,7 @@ def passed_over(recorder, hooked=frozenset()):
     at paths that hooks look into all run."""
     regions = recorder.regions.calls
     blocks = [(path, "", start, end) for path, start, end, _ in regions] or recorder.blocks
-    keys, beyond = [], read_beyond(recorder.ops, blocks)
+    keys, beyond, apart = [], read_beyond(recorder.ops, blocks), stand_apart(recorder, blocks)
     for path, cls, start, end in blocks:
         # Features that somebody picks of some blocks alone.
         key = [cls, beyond.get(len(keys), 0)]
@@ -197,7 +214,7 @@ def passed_over(recorder, hooked=frozenset()):
 
     last = None
     for call, (key, end) in enumerate(keys):
-        if key != last:
+        if key != last or call in apart:
             close()
             row, last = [], key
         row.append(call)

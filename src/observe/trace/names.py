@@ -1,5 +1,7 @@
 """What segments and their parts are called, and the numbers in them."""
 
+import collections
+
 import torch
 
 COPIES = {"clone", "cat", "stack", "index_select", "embedding", "copy_", "constant_pad_nd", "roll", "repeat", "gather"}
@@ -73,6 +75,13 @@ def output_layer(model):
     except (AttributeError, NotImplementedError):
         return ""
     return next((path for path, module in model.named_modules() if module is found), "")
+
+
+def shared_layers(model):
+    """Paths of layers that several modules have, or one by several names: peft puts an adapter in the first place alone
+    (peft/tuners/tuners_utils.py, `inject_adapter`, which goes over `named_modules`)."""
+    places = collections.Counter(id(child) for module in model.modules() for child in module._modules.values())
+    return [path for path, module in model.named_modules() if module._parameters and places[id(module)] > 1]
 
 
 def reason(error):

@@ -7,6 +7,7 @@ import torch
 import torch.utils.flop_counter as flop_counter
 
 import checkpoints
+import copies
 import kernels
 import lasting
 from fake import Values, asked_device, device_of, tensors_in
@@ -182,8 +183,8 @@ class Recorder(Values):
         # A number of its own: autograd made a function for it. Inside a custom function all operators have that one's.
         if seq != self.last_seq:
             op.node = seq
-        elif self.copied_before(func, op):
-            op.node = seq - 1
+        else:
+            op.node = copies.node_behind_copy(self, func, op, inputs)
         out = self.run(func, args, kwargs)
         at = len(self.ops)
         op.outputs = [self.identify(leaf, at, op.node) for leaf in tensors_in(out)]
@@ -198,13 +199,6 @@ class Recorder(Values):
         if op.graded and seq != self.last_seq:
             self.last_seq = seq
         return out
-
-    def copied_before(self, func, op):
-        """Whether an operator in place is behind the copy that its function saves of what it overwrites: the copy has a function of
-        its own, which autograd made later (torch/csrc/autograd/generated/VariableType.cpp, `original_self`)."""
-        last = self.ops[-1] if self.ops else None
-        return (last is not None and func._schema.is_mutable and op.graded and last.name == "clone" and last.node == op.seq
-                and last.inputs == op.inputs[:1])
 
     def without_padding(self, number, rows):
         """Sums of scores by row, which the kernel pads to 32 rows: few bytes, and a size that grows in steps

@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 
+import below
 import elsewhere
 from programs import Programs
 
@@ -163,6 +164,7 @@ class Sandbox:
         builtins.open = io.open = open_moved
         os.open = low_open
         elsewhere.move(opened, open_moved, self)
+        below.move(self)
 
     def move_folders(self):
         """Makes folders where they may be made, and lists those that lie in two places as one."""

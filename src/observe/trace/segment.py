@@ -29,7 +29,7 @@ class Writer:
         self.a, self.r, self.order = assembly, assembly.r, order
         self.path, self.cls, self.groups = assembly.pieces[assembly.run[order]]
         self.is_last = order == len(assembly.run) - 1
-        self.tensors, self.weights, self.ops = [], [], []
+        self.tensors, self.weights, self.ops, self.for_others = [], [], [], []
         self.ids, self.roots, self.weight_at = {}, {}, {}
         self.written = set()
         self.came_in = assembly.main.get(order - 1) if order else None
@@ -72,7 +72,7 @@ class Writer:
         }
         made_again = [self.ids[v] for v in a.made_again.get(self.order, ()) if v in self.ids and self.ids[v] in also]
         known = {"also_made_again": made_again, "leaves_output": self.order in a.own_outputs, "shares_gradient": self.order in a.shared_gradients,
-                 "inner": self.inner([*starts, len(self.ops)]),
+                 "inner": self.inner([*starts, len(self.ops)]), "for_others": self.for_others,
                  "reruns_all": a.run[self.order] in a.reentrant, "input_lasts": a.run[self.order] in a.inputs_last}
         return {**segment, **{name: what for name, what in known.items() if what}}
 
@@ -257,6 +257,7 @@ class Writer:
             one = self.roots.get(storage)
             if one is not None and one not in saved:
                 saved.append(one)
+                self.for_others.append(one)
         node = self.r.nodes.get(group.node) if group.node is not None else None
         ran = node is not None and node.ran
         views = all(self.is_view(op) for op in group.ops)

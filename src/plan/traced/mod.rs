@@ -68,6 +68,9 @@ pub struct TracedModel {
     /// The path of the output matrix of a model of transformers, empty where there is none. Older tapes do not say.
     #[serde(default)]
     pub output_layer: Option<String>,
+    /// Layers that several modules have, by the path of the first. Older tapes do not say.
+    #[serde(default)]
+    pub shared_layers: Option<Vec<String>>,
     /// The model recomputes its blocks by itself, which are what it checkpoints.
     #[serde(default)]
     pub recomputes: bool,
@@ -217,6 +220,9 @@ pub struct Segment {
     /// Recomputed, what comes in is an attribute of a custom function's context, up to the end of the backward pass.
     #[serde(default)]
     pub input_lasts: bool,
+    /// What its operators save for segments behind the next alone: recomputed, it need not come as far.
+    #[serde(default)]
+    pub for_others: Vec<u32>,
     /// Checkpoints in it: their first operator, one past their last, and 1 where they run again to the last.
     #[serde(default)]
     pub inner: Vec<(u32, u32, u8)>,

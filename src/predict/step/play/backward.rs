@@ -107,6 +107,9 @@ pub(in crate::predict) fn backward(
         run.restore_inner(at);
         run.step(at);
         run.leave_inner(at);
+        if let Some((_, root)) = run.uses.came_in.filter(|(until, _)| *until == at) {
+            run.release(root);
+        }
     }
     if framed {
         run.leave_frame();

@@ -97,6 +97,8 @@ pub struct Uses {
     pub again: Vec<bool>,
     /// Held beyond their last use by whoever passed them, up to that operator.
     pub held: Vec<(usize, TensorId)>,
+    /// What comes into a checkpoint, which has it until that operator has run backward.
+    pub came_in: Option<(usize, TensorId)>,
 }
 
 /// Reads a tape's uses under a recomputation.
@@ -127,12 +129,26 @@ pub fn uses(tape: &Tape, recompute: Recompute) -> Uses {
             }
         };
     }
+    let came_in = came_in(tape, recompute);
+    if let Some((_, root)) = came_in {
+        saves[root.0 as usize] += 1;
+    }
     let mut uses =
-        Uses { last, saves, dropped: vec![false; count], forced: vec![false; count], again, held: Vec::new() };
+        Uses { last, saves, dropped: vec![false; count], forced: vec![false; count], again, held: Vec::new(), came_in };
     if recompute != Recompute::Nothing {
         drop_recomputed(tape, recompute, &mut uses);
     }
     uses
+}
+
+/// What comes into a checkpoint goes with the last of the functions whose saved tensors its recomputation makes
+/// (torch/utils/checkpoint.py, `_checkpoint_hook`: their hooks hold the frame, and that the inputs), or with the frame of a
+/// backward pass of its own (`CheckpointFunction.backward`).
+fn came_in(tape: &Tape, recompute: Recompute) -> Option<(usize, TensorId)> {
+    let returns = tape.output.is_some_and(|id| tape.get(id).grad);
+    let root = tape.storage(tape.input().filter(|_| recompute == Recompute::All && returns)?);
+    let until = if tape.stops_early { tape.ops.iter().position(|op| asks(tape, op))? } else { 0 };
+    (tape.get(root).home == Home::Input).then_some((until, root))
 }
 
 /// Marks what is not kept over the forward pass because it is made again.
@@ -206,7 +222,16 @@ fn is_fused_norm(tape: &Tape, at: usize) -> bool {
 /// The operator whose backward function asks first for a saved tensor, which begins the recomputation of its checkpoint; what
 /// comes behind it runs backward before that (torch/utils/checkpoint.py, `_checkpoint_hook`, `unpack_hook`).
 pub fn first_asking(tape: &Tape) -> Option<usize> {
-    tape.ops.iter().rposition(|op| !tape.ids(op.saved).is_empty())
+    tape.ops.iter().rposition(|op| asks(tape, op))
+}
+
+/// Whether an operator's backward function asks for what it saved.
+fn asks(tape: &Tape, op: &Op) -> bool {
+    own_saved(tape, op).next().is_some()
+}
+
+fn own_saved(tape: &Tape, op: &Op) -> impl Iterator<Item = TensorId> {
+    tape.ids(op.saved).iter().copied().filter(|id| !tape.for_others.contains(id))
 }
 
 /// The first operator of a recomputed tape that does not run again: recomputation stops as soon as the last
@@ -225,7 +250,7 @@ fn stop_behind(tape: &Tape, at: usize) -> usize {
     let outputs = tape.ids(op.outputs);
     // A matrix multiplication saves what it reads: that a later part of the model holds its output makes it run no further.
     let may_save_output = !matches!(op.work, Work::Product(_) | Work::Convolution(_));
-    at + usize::from(may_save_output && tape.ids(op.saved).iter().any(|id| outputs.contains(id)))
+    at + usize::from(may_save_output && own_saved(tape, op).any(|id| outputs.contains(&id)))
 }
 
 /// Whether an operator runs again in a checkpoint inside of what is recomputed.

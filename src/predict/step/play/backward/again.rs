@@ -2,7 +2,7 @@
 //! begins.
 
 use super::BackwardPass;
-use crate::model::{Group, Home, TensorId};
+use crate::model::{Group, Home, InnerCheckpoint, TensorId};
 use crate::predict::step::play::log::BlockKey;
 use crate::predict::step::play::recompute::inner;
 
@@ -39,6 +39,11 @@ impl BackwardPass<'_> {
                 self.give_again(slot, &mut fleeting);
             }
         }
+        if !one.reruns_all {
+            // The hooks of the recomputation around it hand its inputs over once (torch/utils/checkpoint.py, `_checkpoint_hook`,
+            // `unpack_hook`).
+            inner::inputs(tape, one).into_iter().for_each(|root| self.release(root));
+        }
     }
 
     fn give_again(&mut self, slot: usize, fleeting: &mut [bool]) {
@@ -47,10 +52,13 @@ impl BackwardPass<'_> {
         self.alive.give(tensor.group, tensor.allocated(), BlockKey::tensor(slot));
     }
 
-    /// Behind the first operator of an inner checkpoint, which goes with what came into it.
+    /// Behind the first operator of an inner checkpoint that has a backward pass of its own, which goes with what came into it, as of
+    /// one that saves nothing.
     pub(super) fn leave_inner(&mut self, at: usize) {
-        if self.uses.again[at] {
-            inner::inputs_at(self.tape, at).for_each(|root| self.release(root));
+        let tape = self.tape;
+        let held = |one: &&InnerCheckpoint| one.from == at && (one.reruns_all || inner::asking(tape, one).is_none());
+        if let Some(one) = tape.inner.iter().find(held).filter(|_| self.uses.again[at]) {
+            inner::inputs(tape, one).into_iter().for_each(|root| self.release(root));
         }
     }
 

@@ -45,11 +45,12 @@ impl BackwardPass<'_> {
         }
     }
 
-    /// Bytes of sums that the engine makes when a recomputed operator has returned, and with that let go of what it saved: its hooks keep
-    /// nothing of that (torch/utils/checkpoint.py, `_checkpoint_hook`, `unpack_hook`).
+    /// Bytes of sums, and of gradients in an operand's own type, that the engine makes when a recomputed operator has returned, and with
+    /// that let go of what it saved: its hooks keep nothing of that (torch/utils/checkpoint.py, `_checkpoint_hook`, `unpack_hook`).
     pub(super) fn summed_later(&self, at: usize) -> u64 {
         let (tape, op) = (self.tape, &self.tape.ops[at]);
-        let whole = tape.ids(op.outputs).first().map_or(0, |id| tape.get(*id).numel);
+        let Some(whole) = tape.ids(op.outputs).first().map(|id| tape.get(*id)) else { return 0 };
+        let differs = |one: &&Tensor| one.numel < whole.numel || one.element != whole.element;
         if !(op.broadcasts && tape.stops_early && self.uses.again[at]) {
             return 0;
         }
@@ -58,7 +59,7 @@ impl BackwardPass<'_> {
             .iter()
             .zip(tape.flows(op.inputs))
             .filter(|(_, flow)| matches!(flow, Flow::New | Flow::View));
-        let sums: u64 = new.map(|(id, _)| tape.get(*id)).filter(|one| one.numel < whole).map(Tensor::allocated).sum();
+        let sums: u64 = new.map(|(id, _)| tape.get(*id)).filter(differs).map(Tensor::allocated).sum();
         let goes = |id: &&TensorId| self.uses.saves[tape.storage(**id).0 as usize] == 1;
         let saved: u64 = tape.ids(op.saved).iter().filter(goes).map(|id| tape.get(tape.storage(*id)).allocated()).sum();
         sums.min(saved)

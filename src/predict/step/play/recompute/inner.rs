@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::stop_behind;
+use super::{asks, stop_behind};
 use crate::model::{Home, InnerCheckpoint, Tape, TensorId};
 
 /// Tensors that come into the inner checkpoint whose first operator stands at `at`: a node of its own saves them.
@@ -13,7 +13,8 @@ pub(in crate::predict::step::play) fn inputs_at(tape: &Tape, at: usize) -> impl 
     one.map(|one| inputs(tape, one)).into_iter().flatten()
 }
 
-fn inputs(tape: &Tape, one: &InnerCheckpoint) -> BTreeSet<TensorId> {
+/// Tensors that come into an inner checkpoint.
+pub(in crate::predict::step::play) fn inputs(tape: &Tape, one: &InnerCheckpoint) -> BTreeSet<TensorId> {
     let ops = &tape.ops[one.from..one.to];
     let made: BTreeSet<TensorId> = ops.iter().flat_map(|op| tape.ids(op.outputs)).map(|id| tape.storage(*id)).collect();
     let read = ops.iter().flat_map(|op| tape.ids(op.inputs)).map(|id| tape.storage(*id));
@@ -37,14 +38,14 @@ pub(in crate::predict::step::play) fn saved_inside(tape: &Tape) -> Vec<bool> {
 /// The first operator that the outer recomputation does not reach: the last thing that it keeps is there.
 pub(super) fn early_stop(tape: &Tape) -> usize {
     let outside = |at: &usize| !tape.inner.iter().any(|one| (one.from..one.to).contains(at));
-    let saves = |at: &usize| !tape.ids(tape.ops[*at].saved).is_empty();
+    let saves = |at: &usize| asks(tape, &tape.ops[*at]);
     let between = (0..tape.ops.len()).rev().filter(outside).find(saves).map(|at| stop_behind(tape, at));
     between.into_iter().chain(tape.inner.iter().map(|one| one.from)).max().unwrap_or(0)
 }
 
 /// The operator of an inner checkpoint whose backward function asks first for what was saved.
 pub(in crate::predict::step::play) fn asking(tape: &Tape, one: &InnerCheckpoint) -> Option<usize> {
-    (one.from..one.to).rev().find(|at| !tape.ids(tape.ops[*at].saved).is_empty())
+    (one.from..one.to).rev().find(|at| asks(tape, &tape.ops[*at]))
 }
 
 /// One past the last operator of an inner checkpoint that runs again.
