@@ -86,6 +86,18 @@ impl Comparison {
         }
     }
 
+    /// The memory that differs from the plan and is no guess, with its name: above the plan before below it; what the device
+    /// holds where none does.
+    #[must_use]
+    pub fn notable_memory(&self) -> (&'static str, &Residual<Bytes>) {
+        let held = ("memory ", &self.memory);
+        let counted = [("reserved ", &self.reserved), ("allocated ", &self.allocated)];
+        let counted = counted.into_iter().filter(|(_, one)| one.observed.kind() != Some(ReadingKind::Estimated));
+        let notable: Vec<_> = std::iter::once(held).chain(counted).filter(|(_, one)| one.notable).collect();
+        let above = notable.iter().find(|(_, one)| one.relative.is_some_and(|relative| relative > 0.0));
+        above.or_else(|| notable.first()).copied().unwrap_or(held)
+    }
+
     /// The stage that is predicted, where there is more than one and it is known which.
     #[must_use]
     pub const fn stage(&self) -> Option<u64> {

@@ -239,13 +239,15 @@ fn alone<'a>(prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
 }
 
 fn compared<'a>(state: &State, comparison: &Comparison, look: &Look) -> Vec<LineMetric<'a>> {
-    let mut memory = residual("memory ", &comparison.memory, Bytes::in_gib, " GiB", look);
+    // What the verdict is of stands beside it.
+    let (label, seen) = comparison.notable_memory();
+    let mut memory = residual(label, seen, Bytes::in_gib, " GiB", look);
     // Of many hosts' GPUs the one that is off is named.
     let device = comparison.whose.device().filter(|_| comparison.memory.notable && state.monitor.cluster.is_there());
     if let Some(device) = device {
         memory.insert(1, Span::styled(format!("{} ", state.monitor.gpu_name_at(device)), look.theme.warning()));
     }
-    let memory = LineMetric::of(memory, &comparison.memory);
+    let memory = LineMetric::of(memory, seen);
     let bandwidth = &comparison.bandwidth;
     // Nobody counts the DRAM traffic of a CPU.
     let counted = bandwidth.observed.absence() != Some(&Absence::NoGpu);

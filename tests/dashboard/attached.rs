@@ -98,7 +98,7 @@ fn with_pid(pid: u32) -> Option<Child> {
 /// The first line ends with the process's end.
 fn is_over(screen: &str) -> bool {
     let first = screen.lines().next().unwrap_or_default().trim_end();
-    first.ends_with(" ENDED") || first.ends_with(" PID REUSED")
+    [" ENDED", " FAILED", " FINISHED", " KILLED", " PID REUSED"].iter().any(|said| first.ends_with(said))
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn no_process_without_a_gpu_has_false_figures() {
         // Its end may be seen before its pid is another's, or not; nobody may have asked how it ended.
         let is_said = |screen: &str| match case.then {
             Then::Restart => is_over(screen),
-            Then::GoOn | Then::Signal(_) => screen.contains(" ENDED") && screen.contains(case.says),
+            Then::GoOn | Then::Signal(_) => is_over(screen) && screen.contains(case.says),
         };
         let screen = terminal.wait_until(case.name, is_said);
         if let Some(row) = process_row(&screen, pid) {

@@ -29,7 +29,7 @@ fn a_process_without_a_gpu_is_watched_and_its_end_noticed_with_its_code() {
     drop(child.stdin.take());
     // Its command says `exit 7` as well.
     let screen = terminal.wait_for(", exit 7");
-    assert!(screen.lines().next().unwrap().trim_end().ends_with(" ENDED"), "{screen}");
+    assert!(screen.lines().next().unwrap().trim_end().ends_with(" FAILED"), "{screen}");
     child.wait().unwrap();
     terminal.keys("q");
     terminal.assert_left_well();
@@ -231,12 +231,12 @@ fn a_log_that_ends_with_an_exception_is_a_run_that_ended() {
     let lines: String = (1..=40).map(step).collect();
     fs::write(&log, format!("{lines}{raised}")).unwrap();
     let said = look(&log, &[]);
-    assert!(said.contains("verdict  ENDED"), "{said}");
+    assert!(said.contains("verdict  FAILED"), "{said}");
     assert!(said.contains("why      ended at step 40 or later, RuntimeError: no data in shard 7"), "{said}");
     assert!(!said.contains("ETA"), "{said}");
     fs::write(&log, format!("{lines}{raised}{}", step(41))).unwrap();
     let said = look(&log, &[]);
-    assert!(!said.contains("ENDED") && said.contains("step 41 of 1 000"), "{said}");
+    assert!(!said.contains("FAILED") && said.contains("step 41 of 1 000"), "{said}");
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn a_launcher_is_followed_to_its_ranks_and_a_killed_one_is_named() {
     // Its parent waits for nobody: the code stays to be read.
     assert!(Command::new("kill").args(["-KILL", &ranks[1].to_string()]).status().unwrap().success());
     let screen = terminal.wait_for("SIGKILL, exit 137");
-    assert!(screen.lines().next().unwrap().trim_end().ends_with(" ENDED"), "{screen}");
+    assert!(screen.lines().next().unwrap().trim_end().ends_with(" KILLED"), "{screen}");
     terminal.keys("q");
     terminal.assert_left_well();
     for pid in ranks.iter().chain([&child.id()]) {

@@ -271,11 +271,11 @@ fn offload_takes_the_time_of_its_transfers() {
         predict::of(&plan(&text), catalog).unwrap().time.communication.0
     };
     assert!(step("none") == 0.0);
-    // 1.236 billion parameters: 2 bytes of gradient out, 2 of weight back at 64 GB/s are 77 ms; 0.24 s a billion on the
-    // host are 297 ms.
-    assert!((step("optimizer") / 0.374 - 1.0).abs() < 0.02, "{}", step("optimizer"));
+    // 1.236 billion parameters: 2 bytes of gradient out, 2 of weight back at 77 % of 64 GB/s are 100 ms; 0.24 s a billion on
+    // the host are 297 ms.
+    assert!((step("optimizer") / 0.397 - 1.0).abs() < 0.02, "{}", step("optimizer"));
     // Weights twice more.
-    assert!((step("parameters") / 0.413 - 1.0).abs() < 0.02, "{}", step("parameters"));
+    assert!((step("parameters") / 0.447 - 1.0).abs() < 0.02, "{}", step("parameters"));
 }
 
 /// Throughput of the best plan at a batch that is held.

@@ -266,10 +266,16 @@ fn what_is_measured_is_the_verdict_before_what_is_derived() {
     let comparison = state.run.comparison.as_mut().unwrap();
     let slow = Reading::measured(Seconds(0.4), START);
     comparison.step = Residual::new(Seconds(0.1), slow, |step| step.0, tolerance, true);
-    assert_eq!(run_verdict(&state).words, "SLOWER 300 %");
+    assert_eq!(run_verdict(&state).words, "SLOWER 4x");
+    // Memory that is there costs less than a step four times as long, and more than one a quarter longer.
     let comparison = state.run.comparison.as_mut().unwrap();
     comparison.reserved = memory(Reading::measured(Bytes(126 << 20), START));
+    assert_eq!(run_verdict(&state).words, "SLOWER 4x");
+    let comparison = state.run.comparison.as_mut().unwrap();
+    comparison.step =
+        Residual::new(Seconds(0.1), Reading::measured(Seconds(0.125), START), |step| step.0, tolerance, true);
     assert_eq!(run_verdict(&state).words, "MEMORY +36 MiB");
+    assert!(screen(&state, &look(), (120, 40)).contains("reserved 0.09→0.12 GiB"), "no reserved");
 }
 
 #[test]

@@ -193,11 +193,10 @@ fn still(state: &State) -> Option<RunVerdict> {
 fn compared(state: &State) -> Option<RunVerdict> {
     let comparison = state.run.comparison.as_ref()?;
     // What is only derived from the first one comes after the pace, which is measured.
-    let is_derived = |part: &(&str, &Residual<Bytes>)| part.1.observed.kind() == Some(ReadingKind::Estimated);
-    // The header shows what the device holds: a figure of another kind says which.
-    let parts = [("RESERVED", &comparison.reserved), ("ALLOCATED", &comparison.allocated)];
-    let told = parts.into_iter().filter(|part| !is_derived(part));
-    let memory: Vec<(&str, &Residual<Bytes>)> = std::iter::once(("MEMORY", &comparison.memory)).chain(told).collect();
+    let is_derived = |residual: &&Residual<Bytes>| residual.observed.kind() == Some(ReadingKind::Estimated);
+    let parts = [&comparison.reserved, &comparison.allocated];
+    let told = parts.into_iter().filter(|residual| !is_derived(residual));
+    let memory: Vec<&Residual<Bytes>> = std::iter::once(&comparison.memory).chain(told).collect();
     let memory = || memory.iter().copied();
     let derived = || parts.into_iter().filter(is_derived).find_map(notable);
     let above = memory().filter_map(notable).find(|(relative, _)| *relative > 0.0);
@@ -255,7 +254,7 @@ fn pace(comparison: &Comparison) -> Option<f64> {
 }
 
 /// A difference of memory that says something.
-fn notable((name, residual): (&str, &Residual<Bytes>)) -> Option<(f64, String)> {
+fn notable(residual: &Residual<Bytes>) -> Option<(f64, String)> {
     let (relative, seen) = residual.relative.filter(|_| residual.notable).zip(residual.observed.value())?;
     let gib = seen.gib() - residual.predicted.gib();
     let figure = match gib.abs() {
@@ -264,7 +263,7 @@ fn notable((name, residual): (&str, &Residual<Bytes>)) -> Option<(f64, String)> 
         ..9.95 => format!("{gib:+.1} GiB"),
         _ => format!("{gib:+.0} GiB"),
     };
-    Some((relative, format!("{name} {figure}")))
+    Some((relative, format!("MEMORY {figure}")))
 }
 
 fn percent(share: f64) -> String {
