@@ -409,7 +409,7 @@ fn what_composer_sends_to_the_host_is_waited_for() {
     // Pinned copies reach 12.36 of 16 GB/s (NVIDIA/nvbandwidth, README.md).
     let both_ways = 2.0 * host.0 as f64 / (job.hardware.gpu.host_link.0 * 12.36 / 16.0);
     assert!((composer / both_ways - 1.0).abs() < 1e-3, "{composer} {both_ways}");
-    assert!(trl < 0.8 * composer, "{trl} {composer}");
+    assert!(trl < 0.9 * composer, "{trl} {composer}");
 }
 
 /// The base without its adapters is the reference of DPO: a forward pass more, no byte more.

@@ -39,6 +39,10 @@ pub fn look(state: &mut State) {
     if state.run.ran_out.is_none() {
         return;
     }
+    // A simulated run of a plan that does not fit is in nobody's way.
+    if state.is_made_up() {
+        return;
+    }
     let busy = state.dialogs.overlay.is_some()
         || state.dialogs.picker.is_some()
         || state.plans.form.typing.is_some()

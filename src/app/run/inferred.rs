@@ -14,7 +14,7 @@ use crate::app::plans;
 use crate::app::plans::account::Account;
 use crate::app::state::{Overlay, State};
 use crate::plan::LoadedPlan;
-use crate::reading::{HookedRun, SourceKind};
+use crate::reading::HookedRun;
 use thiserror::Error;
 
 /// A plan that was read out of a process.
@@ -88,8 +88,7 @@ pub fn has_no_plan(state: &State) -> bool {
 
 /// Whether the plan in front is an example that came with the program: nobody's plan for processes that are real.
 pub fn is_nobodys(state: &State) -> bool {
-    let made_up = matches!(&state.monitor.source, SourceState::Running(info) if info.kind == SourceKind::Demo);
-    state.plans.editor.is_example() && !made_up && state.recordings.playback.is_none()
+    state.plans.editor.is_example() && !state.is_made_up() && state.recordings.playback.is_none()
 }
 
 /// Asks for the plan of the process that is selected in the monitor, else of the attached one.

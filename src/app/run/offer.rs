@@ -15,7 +15,7 @@ pub fn take(state: &mut State) -> Vec<Effect> {
         state.notice = Some(problem("no run is offered: one that starts under the hook is"));
         return Vec::new();
     };
-    if is_simulated(state) {
+    if state.is_made_up() {
         state.monitor.toggle_attach(pid);
         state.notice = Some(info(format!("attached to {pid}, in place of the simulated run")));
         return vec![Effect::StopRecording, Effect::WatchProcess(pid)];
@@ -35,7 +35,7 @@ pub fn take(state: &mut State) -> Vec<Effect> {
 
 /// Another source has started. What was simulated says nothing of what is real: neither its GPUs, nor its plan.
 pub fn on_source(state: &mut State, info: &SourceInfo) {
-    if !is_simulated(state) || info.kind == SourceKind::Demo {
+    if !state.is_made_up() || info.kind == SourceKind::Demo {
         return;
     }
     let followed = state.monitor.attached.as_ref().map(|attached| attached.pid);
@@ -46,10 +46,6 @@ pub fn on_source(state: &mut State, info: &SourceInfo) {
     state.run.outlook = Outlook::default();
     state.run.explaining.restart();
     state.run.telemetry.leave_simulation();
-}
-
-fn is_simulated(state: &State) -> bool {
-    matches!(&state.monitor.source, SourceState::Running(info) if info.kind == SourceKind::Demo)
 }
 
 /// Does not offer it again. False where none is offered.

@@ -4,11 +4,9 @@
 use super::inferred;
 use crate::app::editor::Editor;
 use crate::app::editor::editing::set_against;
-use crate::app::monitor::SourceState;
 use crate::app::notice::{info, problem};
 use crate::app::plans::baseline::Baseline;
 use crate::app::state::{Plans, State};
-use crate::reading::SourceKind;
 
 /// A plan as it was when it became the run's.
 #[derive(Debug, Clone)]
@@ -68,8 +66,8 @@ impl Plans {
 /// The source is open. A simulated run has the plan that it was made from, whatever was edited since; a real one that
 /// of the process to attach to.
 pub fn source_started(state: &mut State) {
-    let demo = matches!(&state.monitor.source, SourceState::Running(info) if info.kind == SourceKind::Demo);
-    let simulated = demo.then(|| state.run.simulated.take().or_else(|| RunPlan::of(&state.plans.editor))).flatten();
+    let simulated =
+        state.is_made_up().then(|| state.run.simulated.take().or_else(|| RunPlan::of(&state.plans.editor))).flatten();
     state.run.simulated = simulated;
     follow(state);
 }

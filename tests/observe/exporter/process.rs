@@ -75,13 +75,13 @@ fn a_run_that_has_ended_has_no_time_left() {
     let exporter = exporter(training.child.id());
     wait_for("its remaining time", || exporter.metrics().contains("memwall_run_remaining_seconds"));
     training.end();
-    wait_for("its end", || exporter.metrics().contains("verdict=\"ENDED\""));
+    wait_for("its end", || exporter.metrics().contains("phase=\"ended\""));
     let page = exporter.metrics();
-    assert!(!page.contains("memwall_run_remaining_seconds") && page.contains("phase=\"ended\""), "{page}");
+    assert!(!page.contains("memwall_run_remaining_seconds"), "{page}");
     assert!(page.contains("memwall_run_steps_total"), "{page}");
     // What is over has no pace, and a process that is gone is no rank.
     assert!(!page.contains("memwall_run_step_duration_seconds") && !page.contains("memwall_rank_info"), "{page}");
-    assert!(page.contains("verdict=\"ENDED\",gravity=\"danger\""), "{page}");
+    assert!(page.contains("verdict=\"KILLED\",gravity=\"danger\""), "{page}");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_run_under_the_hook_is_followed_where_no_driver_is() {
     assert!(page.contains("told_by=\"hook\"") && page.contains("memwall_rank_info"), "{page}");
     assert!(run.child.wait().unwrap().success());
     // Exit 0 is no cause for concern.
-    wait_for("its end", || exporter.metrics().contains("verdict=\"ENDED\",gravity=\"quiet\""));
+    wait_for("its end", || exporter.metrics().contains("verdict=\"FINISHED\",gravity=\"quiet\""));
     assert!(!exporter.metrics().contains("memwall_rank_info"));
 }
 
