@@ -56,7 +56,7 @@ pub(super) fn cuts_sequence(job: &Job, context: u64) -> bool {
 /// Whether tensor parallelism comes with sequence parallelism alone: by the framework's own plan; and where Megatron trains
 /// experts (megatron-core 0.16, core/transformer/moe/moe_layer.py, `MoELayer.forward`).
 pub(super) fn needs_sequence_parallel(job: &Job) -> bool {
-    if job.profile.defaults.sequence_parallel.is {
+    if job.profile.defaults.sequence_parallel.is && job.training.mode == Mode::Train {
         return true;
     }
     let routes = job.decoder().is_some_and(|decoder| decoder.moe.is_some());

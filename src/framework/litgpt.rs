@@ -75,7 +75,10 @@ pub(super) const PROFILE: Profile = Profile {
     support: Support {
         kinds: rule(&[ModelType::TransformerDecoder], "litgpt 0.5, litgpt/model.py, GPT"),
         splits: rule(&[], "litgpt 0.5, litgpt/pretrain.py and litgpt/finetune/full.py, FSDPStrategy alone"),
-        serves_in: rule(&[ModelParallelism::Tensor], "litgpt 0.5, litgpt/generate/tp.py, tensor_parallel"),
+        serves_in: rule(
+            &[ModelParallelism::Tensor, ModelParallelism::Pipeline],
+            "litgpt 0.5, litgpt/generate/tp.py, tensor_parallel; litgpt/generate/sequentially.py",
+        ),
         compile: rule(true, "litgpt 0.5, litgpt/pretrain.py, main (torch.compile)"),
         user_loop: rule(false, "litgpt 0.5, litgpt/finetune/lora.py, fit"),
         ..transformers::SUPPORT

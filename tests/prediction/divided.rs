@@ -115,3 +115,38 @@ fn a_search_sees_the_layer_before_the_first() {
     assert!(prediction.largest().peak_cause.starts_with("block 1 "), "{}", prediction.largest().peak_cause);
     assert_eq!(predict::outline(&job).capacity, prediction.capacity);
 }
+
+/// Forward operations of a rank, and GPUs of the plan.
+fn forward(model: &str, framework: &str, mode: &str, distribution: &str) -> f64 {
+    let plan = format!(
+        "{{model: {{preset: {model}, framework: {framework}, batch_size: 32, sequence_length: 1024}},
+         training: {{mode: {mode}, precision: bf16}}, cluster: {{num_gpus: 8}}, hardware: {{gpu_type: H200}},
+         distribution: {{{distribution}}}}}"
+    );
+    predicted(&plan).flops.forward.0
+}
+
+/// However a mixture of experts is divided over 8 ranks, the work of all of them is the same but for routers and what else
+/// is not divided.
+#[test]
+fn layouts_of_experts_share_out_the_same_work() {
+    let layouts = [
+        "expert_parallel: 8",
+        "tensor_parallel: 8",
+        "tensor_parallel: 8, sequence_parallel: true",
+        "tensor_parallel: 8, expert_parallel: 8, expert_tensor_parallel: 1",
+        "tensor_parallel: 8, expert_parallel: 8, expert_tensor_parallel: 1, sequence_parallel: true",
+        "tensor_parallel: 2, expert_parallel: 8, expert_tensor_parallel: 1",
+        "tensor_parallel: 4, expert_parallel: 2, expert_tensor_parallel: 4, sequence_parallel: true",
+    ];
+    for model in ["gpt-oss-20b", "mixtral-8x7b", "qwen3-30b-a3b", "llama-4-scout"] {
+        for (framework, mode) in [("pytorch", "train"), ("pytorch", "inference"), ("torchtitan", "train")] {
+            let heads = |layout: &str| model == "qwen3-30b-a3b" && layout.contains("tensor_parallel: 8");
+            let whole = forward(model, framework, mode, "data_parallel: 8");
+            for layout in layouts.iter().filter(|layout| !heads(layout)) {
+                let ratio = forward(model, framework, mode, layout) / whole;
+                assert!((0.97..1.05).contains(&ratio), "{model} {framework} {mode} {layout}: {ratio}");
+            }
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! The process that is watched: whether it is there, still there, or another one by now.
 
+use super::Monitor;
 use crate::reading::{Absence, DeviceSample, HookedRun, HostProcess, Sample};
 use crate::units::Bytes;
 
@@ -70,7 +71,22 @@ pub enum AttachedState {
     Replaced,
 }
 
+impl Monitor {
+    /// Whether what a source tells in its samples is of the run that is followed: of a process that it has seen, or of
+    /// everything it sees. A simulated or recorded run tells nothing of a real process.
+    #[must_use]
+    pub fn is_sampled(&self) -> bool {
+        self.attached.as_ref().is_none_or(AttachedProcess::is_known)
+    }
+}
+
 impl AttachedProcess {
+    /// Whether it is process `pid`, and has ended.
+    #[must_use]
+    pub fn has_ended_as(&self, pid: Option<u32>) -> bool {
+        self.state == AttachedState::Ended && Some(self.pid) == pid
+    }
+
     /// A process to wait for.
     #[must_use]
     pub fn to(pid: u32) -> Self {

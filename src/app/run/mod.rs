@@ -111,10 +111,7 @@ impl Telemetry {
         let demo = matches!(&monitor.source, SourceState::Running(info) if info.kind == SourceKind::Demo);
         let first = sample.processes.first().map(|process| process.pid).filter(|_| demo);
         // As its launcher starts it again.
-        let is_free = monitor
-            .attached
-            .as_ref()
-            .is_none_or(|attached| attached.state == AttachedState::Ended && Some(attached.pid) == self.simulated_pid);
+        let is_free = monitor.attached.as_ref().is_none_or(|attached| attached.has_ended_as(self.simulated_pid));
         if let Some(pid) = first.filter(|pid| is_free && self.simulated_pid != Some(*pid)) {
             monitor.toggle_attach(pid);
         }
@@ -177,7 +174,9 @@ impl Telemetry {
 
     /// What a log tells, or the recording of one.
     fn log(&self, monitor: &Monitor) -> Option<&Progress> {
-        Some(&self.news.progress).filter(|log| log.is_known()).or(self.sampled.as_ref().filter(|_| is_sampled(monitor)))
+        Some(&self.news.progress)
+            .filter(|log| log.is_known())
+            .or(self.sampled.as_ref().filter(|_| monitor.is_sampled()))
     }
 
     /// Whether the user has named the log of a run, now or when it was recorded, and it tells of training, while no
@@ -191,7 +190,7 @@ impl Telemetry {
     /// What the header of its log states of the training.
     #[must_use]
     pub fn log_states(&self, monitor: &Monitor) -> &StatedSettings {
-        let sampled = self.sampled.as_ref().filter(|_| is_sampled(monitor)).map(|log| &log.stated);
+        let sampled = self.sampled.as_ref().filter(|_| monitor.is_sampled()).map(|log| &log.stated);
         match &self.news.progress.stated {
             stated if stated.is_empty() => sampled.unwrap_or(stated),
             stated => stated,
@@ -219,7 +218,7 @@ impl Telemetry {
     #[must_use]
     pub fn out_of_memory(&self, monitor: &Monitor, now: Moment) -> Option<&OutOfMemory> {
         let ending = self.hooked(monitor, now).and_then(|run| run.end.as_ref()?.out_of_memory.as_ref());
-        ending.or(self.news.out_of_memory.as_ref()).or(self.ran_out.as_ref().filter(|_| is_sampled(monitor)))
+        ending.or(self.news.out_of_memory.as_ref()).or(self.ran_out.as_ref().filter(|_| monitor.is_sampled()))
     }
 
     /// A sample with what log and hook tell of the run at that time, for a recording.
@@ -284,12 +283,6 @@ impl Telemetry {
 
 fn is_replayed(monitor: &Monitor) -> bool {
     matches!(&monitor.source, SourceState::Running(info) if info.kind == SourceKind::Replay)
-}
-
-/// Whether what a source tells in its samples is of the run that is followed: of a process that it has seen, or of
-/// everything it sees. A simulated or recorded run tells nothing of a real process.
-fn is_sampled(monitor: &Monitor) -> bool {
-    monitor.attached.as_ref().is_none_or(AttachedProcess::is_known)
 }
 
 fn is_quiet(run: &HookedRun, now: Moment) -> bool {

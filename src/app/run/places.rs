@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Telemetry, is_quiet, is_sampled};
+use super::{Telemetry, is_quiet};
 use crate::app::monitor::Monitor;
 use crate::compare::{StalledRank, late_steps_among, stalled, step_share, waiting};
 use crate::order::StableOrder;
@@ -30,7 +30,7 @@ impl Telemetry {
             stalls.or_else(|| late_steps_among(&own, &ranks))
         });
         let told = told.or_else(|| self.waiting(monitor, now).filter(|_| hooked.is_none()));
-        told.or_else(|| self.sampled_cause.clone().filter(|_| is_sampled(monitor)))
+        told.or_else(|| self.sampled_cause.clone().filter(|_| monitor.is_sampled()))
     }
 
     /// What the processes of the run wait for, where they have made no step for longer than any takes.

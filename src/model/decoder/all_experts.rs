@@ -13,9 +13,9 @@ impl DecoderContext<'_> {
     pub(super) fn all_of_all(&self, b: &mut Builder<'_>, x: TensorId, moe: &Moe) -> TensorId {
         let (rows, hidden) = (self.run.stream_tokens(), self.d.hidden);
         let scores = self.route_all(b, x, rows, moe);
-        let all = rows.saturating_mul(moe.experts);
+        let all = self.rows_of_all(rows, moe);
         let element = b.element(x);
-        self.exchange_routed(b, rows.saturating_mul(moe.per_token), element);
+        self.exchange_routed(b, rows.saturating_mul(moe.per_token), element, self.run.cut.sequence);
         let repeated = b.copy_of("moe.dispatch", x, all.saturating_mul(hidden));
         let weighted = b.mul("moe.dispatch", repeated, scores);
         let every = Moe { per_token: moe.experts, ..moe.clone() };

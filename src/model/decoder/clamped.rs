@@ -66,8 +66,8 @@ impl DecoderContext<'_> {
     pub(super) fn clamped_all(&self, b: &mut Builder<'_>, x: TensorId, weights: TensorId, moe: &Moe) -> TensorId {
         let (rows, hidden, element) = (self.run.stream_tokens(), self.d.hidden, b.element(x));
         let local = self.clamped_experts(moe);
-        self.exchange_routed(b, rows.saturating_mul(moe.per_token), element);
-        let all = rows.saturating_mul(local);
+        self.exchange_routed(b, rows.saturating_mul(moe.per_token), element, self.run.cut.sequence);
+        let all = self.rows_of_all(rows, moe);
         let repeated = b.copy_of("moe.dispatch", x, all.saturating_mul(hidden));
         let every = Moe { per_token: local, ..moe.clone() };
         let out = self.clamped_mlp(b, repeated, all, &every);

@@ -2,13 +2,12 @@
 //! tokens x experts-per-token / experts.
 
 use super::DecoderContext;
-use super::attention::product;
 use crate::framework::{Experts, Gate};
 use crate::model::architecture::{Family, Moe};
 use crate::model::builder::{Builder, Linear, Stash};
 use crate::model::element::{Element, Group};
 use crate::model::tape::{Flow, RepeatedOps, Spec, TensorId};
-use crate::model::weight::{Collective, CollectiveKind, Part, RankGroup};
+use crate::model::weight::{CollectiveKind, Part};
 
 impl DecoderContext<'_> {
     /// Router, routed experts and shared experts.
@@ -114,9 +113,10 @@ impl DecoderContext<'_> {
         // gpt-oss's experts are slices of one parameter: they run as one. Where nothing is saved for a backward pass
         // whose gradients go expert by expert, all of them are taken together as well.
         let together = self.is_clamped_loop() || self.run.head_only;
-        self.exchange_routed(b, routed, element);
+        // Loops see whole sequences.
+        self.exchange_routed(b, routed, element, false);
         let experts = if together { 1 } else { moe.experts.div_ceil(self.run.cut.expert).max(1) };
-        each_expert(b, (experts, routed.div_ceil(self.ranks_of_one_stream())), |b, expert, rows| {
+        each_expert(b, (experts, routed.div_ceil(self.ranks_of_one_stream(false))), |b, expert, rows| {
             let chosen = self.chosen(b, x, one_hot, rows);
             let out = if self.is_clamped_loop() {
                 self.clamped_mlp(b, chosen, rows, moe)
@@ -130,34 +130,6 @@ impl DecoderContext<'_> {
             sum = b.add_rows("moe.combine", sum, weighted);
         });
         b.cast("moe.combine", sum, element)
-    }
-
-    /// Ranks that have other tokens send what is routed to where its experts are, and get it back.
-    pub(super) fn exchange_routed(&self, b: &mut Builder<'_>, routed: u64, element: Element) {
-        let alike = self.ranks_of_one_stream();
-        if self.expert_ranks() > alike {
-            self.send_tokens(b, (CollectiveKind::AllToAll, routed.div_ceil(alike)), element);
-        }
-    }
-
-    /// So many rows go to the ranks of their experts, and come back.
-    fn send_tokens(&self, b: &mut Builder<'_>, (kind, rows): (CollectiveKind, u64), element: Element) {
-        let bytes = product(&[rows, self.d.hidden, element.bytes()]);
-        b.collective(Collective { kind, group: RankGroup::Expert, bytes, forward: 2, backward: 2 });
-    }
-
-    /// Ranks over which whole experts are divided.
-    pub(super) fn expert_ranks(&self) -> u64 {
-        let cut = self.run.cut;
-        if self.is_clamped_loop() { cut.expert.saturating_mul(cut.expert_tensor) } else { cut.expert }
-    }
-
-    /// Ranks that have the same tokens and other experts: each takes what goes to its own (transformers 4.57.6,
-    /// integrations/tensor_parallel.py, `RouterParallel`).
-    fn ranks_of_one_stream(&self) -> u64 {
-        let cut = self.run.cut;
-        let width = if self.is_clamped_loop() { 1 } else { cut.expert_tensor };
-        if cut.sequence { 1 } else { cut.tensor.div_ceil(width).min(self.expert_ranks()) }
     }
 
     /// The tokens of one expert; the indices that its gather and its scatter keep are those tokens and their ranks.

@@ -10,6 +10,7 @@ mod context;
 mod delta;
 mod disentangled;
 mod ends;
+mod expert_ranks;
 mod experts;
 mod explicit_attention;
 mod gather;

@@ -6,7 +6,7 @@ use super::shape::{self, ExportDegrees};
 use super::{ExportedPlan, recomputation_name};
 use crate::catalog::Catalog;
 use crate::plan::keys::{self, Plan};
-use crate::plan::keywords::{CpuOffload, Engine, Fp8Recipe, Optimizer, Precision, Schedule, Sharding};
+use crate::plan::keywords::{CpuOffload, Engine, Fp8Recipe, Framework, Optimizer, Precision, Schedule, Sharding};
 use crate::plan::torchtitan::flavor_of;
 use crate::plan::types::Checkpointing;
 
@@ -111,10 +111,23 @@ fn optimizer(plan: &Plan, notes: &mut Vec<String>) -> Lines {
     lines
 }
 
+/// Micro batch, accumulation steps and global batch. A plan of torchtitan's own that leaves both open has its batch cut into as
+/// many micro batches as there are stages (predict/job/batch.rs).
+pub(super) fn batch(plan: &Plan, degrees: ExportDegrees) -> (Option<u64>, Option<u64>, Option<u64>) {
+    let training = &plan.training;
+    let open = training.micro_batch_size.is_none() && training.gradient_accumulation_steps.is_none();
+    if degrees.pipeline > 1 && open && plan.model.framework == Some(Framework::Torchtitan) {
+        let mut cut = plan.clone();
+        cut.training.gradient_accumulation_steps = Some(degrees.pipeline);
+        return shape::batch(&cut, degrees.data);
+    }
+    shape::batch(plan, degrees.data)
+}
+
 /// A rank's samples of one step of accumulation go through a pipeline in pieces of the micro batch.
 fn training(plan: &Plan, catalog: &Catalog, degrees: ExportDegrees, notes: &mut Vec<String>) -> Lines {
     let mut lines = Vec::new();
-    let (micro, steps, global) = shape::batch(plan, degrees.data);
+    let (micro, steps, global) = batch(plan, degrees);
     let local = if degrees.pipeline > 1 {
         micro.zip(steps.or(Some(1))).and_then(|(micro, steps)| micro.checked_mul(steps))
     } else {
@@ -167,9 +180,7 @@ fn parallelism(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> 
             Some(Schedule::OneFOneB) | None => "1F1B",
         };
         lines.push(("pipeline_parallel_schedule", quoted(name)));
-        lines.extend(
-            shape::batch(plan, degrees.data).0.map(|micro| ("pipeline_parallel_microbatch_size", micro.to_string())),
-        );
+        lines.extend(batch(plan, degrees).0.map(|micro| ("pipeline_parallel_microbatch_size", micro.to_string())));
     }
     lines
 }

@@ -125,7 +125,7 @@ fn optimizer(plan: &Plan, notes: &mut Vec<String>) -> Vec<String> {
 /// Tokens in place of samples: of one forward pass, and of all ranks in a step.
 fn training(plan: &Plan, catalog: &Catalog, degrees: ExportDegrees, notes: &mut Vec<String>) -> Keywords {
     let mut keywords = Keywords::new();
-    let (micro, _, global) = shape::batch(plan, degrees.data);
+    let (micro, _, global) = torchtitan::batch(plan, degrees);
     let sequence = shape::sequence(plan, shape::positions(plan, catalog));
     let tokens = |samples: u64| samples.checked_mul(sequence).map(|tokens| tokens.to_string());
     keywords.extend(micro.and_then(tokens).map(|tokens| ("num_tokens_per_microbatch_per_dp_rank", tokens)));
@@ -169,7 +169,7 @@ fn parallelism(plan: &Plan, degrees: ExportDegrees, notes: &mut Vec<String>) -> 
             Some(Schedule::OneFOneB) | None => "1F1B",
         };
         keywords.push(("pipeline_parallel_schedule", format!("\"{name}\"")));
-        keywords.extend(shape::batch(plan, degrees.data).1.map(|steps| ("num_pp_microbatches", steps.to_string())));
+        keywords.extend(torchtitan::batch(plan, degrees).1.map(|steps| ("num_pp_microbatches", steps.to_string())));
     }
     keywords
 }

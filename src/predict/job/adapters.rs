@@ -66,15 +66,15 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, architecture: &Architectur
     })
 }
 
-/// The adapters' rank. One beyond the widest matrix's shorter side makes each adapter larger than what it adapts, and no
-/// product of its two matrices has such a rank.
+/// The adapters' rank. One beyond the model's width makes each adapter larger than what it adapts, and no product of its two
+/// matrices has such a rank: it runs all the same.
 fn rank(given: Option<u64>, architecture: &Architecture, notes: &mut Notes) -> u64 {
     let rank = notes.or(keys::lora::rank, given, 8);
     let width = architecture.block().map(|block| block.hidden.max(block.heads.saturating_mul(block.head_dim)));
     if let Some(width) = width.filter(|width| rank > *width) {
-        notes.fault(
+        notes.assume(
             keys::lora::rank,
-            format!("{rank}: no matrix of this model has a rank above {width}, the model's width"),
+            format!("{rank}, though no matrix of this model has a rank above {width}, the model's width"),
         );
     }
     rank

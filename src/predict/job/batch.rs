@@ -46,7 +46,7 @@ pub(super) fn resolve(
     let ranks = degrees.data;
     let (batch, micro) = (plan.model.batch_size, plan.training.micro_batch_size);
     let accumulation = plan.training.gradient_accumulation_steps;
-    let usual = if profile.pipeline.cuts_batch.is { degrees.pipeline } else { 1 };
+    let usual = usual_steps(plan, profile, degrees);
     let equation = |global: u64, micro: u64, accumulation: u64| {
         format!(
             "model.batch_size {global} must be training.micro_batch_size {micro} x \
@@ -98,6 +98,12 @@ pub(super) fn resolve(
     }
     let seen = sight::seen(plan, architecture, sequence, notes);
     Some(Batch { global, micro, accumulation, sequence, past: 0, target, image, seen })
+}
+
+/// Accumulation steps where nothing is said: one, or as many as a framework cuts a rank's batch into for its pipeline.
+fn usual_steps(plan: &Plan, profile: &Profile, degrees: &Degrees) -> u64 {
+    let cuts = profile.pipeline.cuts_batch.is && plan.training.mode != Some(Mode::Inference);
+    if cuts { degrees.pipeline } else { 1 }
 }
 
 /// A batch that no micro batch shares out.

@@ -280,7 +280,7 @@ fn list<T: std::fmt::Display>(words: &[T]) -> String {
 
 /// Whether norms and residuals are split along the sequence: as the plan says, or as the framework does.
 fn splits_sequence(plan: &Plan, profile: &Profile, notes: &mut Notes) -> bool {
-    let default = profile.defaults.sequence_parallel.is;
+    let default = profile.defaults.sequence_parallel.is && plan.training.mode != Some(Mode::Inference);
     if default && plan.distribution.sequence_parallel.is_none() {
         notes.assume(keys::distribution::sequence_parallel, true);
     }

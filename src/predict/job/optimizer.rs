@@ -83,7 +83,9 @@ pub enum Temporary {
 #[must_use]
 pub fn rule_of(job: &Job) -> OptimizerMemory {
     let degrees = &job.degrees;
-    let flat = degrees.sharding != Sharding::None && matches!(degrees.engine, Engine::Fsdp1 | Engine::Deepspeed);
+    let flat = degrees.shard_ranks > 1
+        && degrees.sharding != Sharding::None
+        && matches!(degrees.engine, Engine::Fsdp1 | Engine::Deepspeed);
     OptimizerMemory { flat, ..rule(job.training.optimizer, &job.profile.optimizer) }
 }
 

@@ -204,7 +204,9 @@ pub(super) fn resolve(
     let (training, part) = (&plan.training, &plan.distribution);
     let usual = profile.defaults.fp8_recipe.is;
     let fp8_recipe = match training.precision {
-        Some(Precision::Fp8Mixed) => notes.or(keys::training::fp8_recipe, training.fp8_recipe, usual),
+        Some(Precision::Fp8Mixed) if training.mode != Some(Mode::Inference) => {
+            notes.or(keys::training::fp8_recipe, training.fp8_recipe, usual)
+        }
         _ => training.fp8_recipe.unwrap_or(usual),
     };
     // DeepSpeed hides no gradients below its third stage unless told (runtime/zero/config.py, `overlap_comm_valid`), and

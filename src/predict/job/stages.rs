@@ -98,7 +98,10 @@ fn counts(plan: &Plan, degrees: &Degrees, layers: u64, chunks: u64) -> Result<Ve
 }
 
 fn uneven(first: Option<u64>, last: Option<u64>, degrees: &Degrees, layers: u64) -> Result<Vec<u64>, Fault> {
-    let key = "distribution.first_stage_layers";
+    let key = match first {
+        Some(_) => "distribution.first_stage_layers",
+        None => "distribution.last_stage_layers",
+    };
     let given = first.unwrap_or(0).saturating_add(last.unwrap_or(0));
     let others = degrees.pipeline.saturating_sub(u64::from(first.is_some()) + u64::from(last.is_some()));
     if degrees.pipeline == 1 {

@@ -11,8 +11,8 @@ use crate::units::Seconds;
 /// arXiv 2101.06840, table 4).
 const UPDATE: Seconds = Seconds(0.24e-9);
 
-/// Share of the link's bandwidth that copies from pinned memory reach: 12.36 GB/s of PCIe 3.0's 16 (NVIDIA/nvbandwidth, README.md,
-/// host_to_device_memcpy_ce).
+/// Share of the link's bandwidth that copies from pinned memory reach: 12.36 GB/s (NVIDIA/nvbandwidth, README.md,
+/// host_to_device_memcpy_ce), which of the links that a GPU has fits the 16 GB/s of PCIe 3.0 alone. Taken for all.
 pub(in crate::predict) const REACHED: f64 = 12.36 / 16.0;
 
 /// Time of a step that transfers and the host's update take beyond what the passes of a micro-batch may hide, with what is

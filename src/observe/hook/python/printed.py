@@ -1,8 +1,10 @@
 # What the script prints of its loss, wherever that goes: what goes to a terminal or into a pipe nobody else can read.
 
-# A loss with its number as people print it, and no loss scale: `loss: nan`, `'loss': 2.5`, `train_loss=inf`.
+# A loss with its number as people print it, and no loss scale: `loss: nan`, `'loss': 2.5`, `train_loss=inf`; with the words
+# before it, since not every loss is what is trained: `eval_loss`, `best val loss`, `min_loss`, `z_loss`, `loss_weight`.
+_OTHERS = r"(?i)eval|val|valid|test|dev|best|min|max|prev|last|aux|z_|weight|bound|ratio|delta|diff"
 _LOSS = (
-    r"(?i)loss(?![\w ]*scal)[\w/@.-]*['\"]?\s*[:=|]*\s*(?:tensor\()?([-+]?(?:nan|inf(?:inity)?)(?!\w)"
+    r"(?i)([\w./@-]* ?[\w./@-]*)loss(?![\w ]*(?:scal|weight|ratio))[\w/@.-]*['\"]?\s*[:=|]*\s*(?:tensor\()?([-+]?(?:nan|inf(?:inity)?)(?!\w)"
     r"|[-+]?\d+\.?\d*(?:e[-+]?\d+)?)"
 )
 _LONGEST_LINE = 500
@@ -12,7 +14,7 @@ class _Printed:
     """The newest line with a loss, and the first one since it is no number."""
 
     def __init__(self):
-        self.pattern = None
+        self.pattern = self.others = None
         self.last = self.turned = None
         # The newest line that may have a loss, and the steps that were made: most are never looked into.
         self.newest = None
@@ -31,11 +33,12 @@ class _Printed:
         if self.pattern is None:
             import re
 
-            self.pattern = re.compile(_LOSS)
-        found = self.pattern.search(line)
+            self.pattern, self.others = re.compile(_LOSS), re.compile(_OTHERS)
+        all_losses = self.pattern.finditer(line)
+        found = next((one for one in all_losses if not self.others.search(one.group(1))), None)
         if found is None:
             return
-        number = found.group(1).lower()
+        number = found.group(2).lower()
         self.last = {"line": line, "loss": number, "step": steps}
         if not number.lstrip("+-").startswith(("n", "i")):
             self.turned = None
