@@ -77,6 +77,7 @@ pub(super) const PROFILE: Profile = Profile {
         ),
         splits: rule(SPLITS, SPLIT_BY),
         serves_in: rule(SPLITS, SPLIT_BY),
+        experts_in_tensor: rule(false, SPLIT_BY),
         compile: rule(false, "Composer, composer/trainer/trainer.py, compile_config (off in llm-foundry's recipes)"),
         user_loop: rule(false, "Composer, composer/trainer/trainer.py, _train_microbatch"),
         ..transformers::SUPPORT

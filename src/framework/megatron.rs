@@ -171,6 +171,7 @@ pub(super) const PROFILE: Profile = Profile {
         only_gpt2: rule(false, ARGUMENTS),
         splits: rule(ModelParallelism::ALL, "megatron-core 0.16, core/parallel_state.py, initialize_model_parallel"),
         serves_in: rule(ModelParallelism::ALL, "megatron-core 0.16, core/parallel_state.py, initialize_model_parallel"),
+        experts_in_tensor: rule(false, "megatron-core 0.16, core/parallel_state.py, initialize_model_parallel"),
         shards: rule(
             Sharding::ALL,
             "megatron-core 0.16, megatron/training/arguments.py, --data-parallel-sharding-strategy",

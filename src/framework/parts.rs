@@ -176,6 +176,8 @@ pub struct Support {
     pub splits: Rule<&'static [ModelParallelism]>,
     /// The same of a model that serves.
     pub serves_in: Rule<&'static [ModelParallelism]>,
+    /// Experts are divided over tensor-parallel ranks, which have the same tokens, and over no others.
+    pub experts_in_tensor: Rule<bool>,
     /// What its own scripts share out over data-parallel ranks. An engine that a plan names may do more.
     pub shards: Rule<&'static [Sharding]>,
     /// Plan keys that only this framework reads.

@@ -91,6 +91,7 @@ pub(super) const PROFILE: Profile = Profile {
     support: Support {
         kinds: rule(&[ModelType::TransformerDecoder], MODEL),
         splits: rule(ModelParallelism::ALL, "torchtitan, distributed/parallel_dims.py, ParallelDims"),
+        experts_in_tensor: rule(false, "torchtitan, distributed/parallel_dims.py, ParallelDims (dp_shard_mod_ep)"),
         compile: rule(true, "torchtitan, config/job_config.py, Compile"),
         selective: rule(RecomputeWord::SelectiveOp, "torchtitan, distributed/activation_checkpoint.py"),
         user_loop: rule(false, "torchtitan, train.py, forward_backward_step"),

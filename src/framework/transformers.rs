@@ -109,6 +109,7 @@ pub(super) const SUPPORT: Support = Support {
          4.57.6, integrations/tensor_parallel.py",
     ),
     serves_in: rule(ModelParallelism::ALL, "transformers 4.57.6, integrations/tensor_parallel.py"),
+    experts_in_tensor: rule(true, "transformers 4.57.6, modeling_utils.py, tp_plan (enable_expert_parallel)"),
     shards: rule(Sharding::ALL, "accelerate 1.10, utils/dataclasses.py, DistributedType"),
     own_keys: rule(&[], TRAINER),
     shares_kv_heads: rule(

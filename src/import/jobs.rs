@@ -160,7 +160,7 @@ const MOST_GPUS: u64 = 64;
 
 /// The kind of `gpu:h100:4`, of `h100:4`. A cluster calls boards of two sizes by these names: they tell none.
 fn kind_of_gpu(value: &str) -> Option<&str> {
-    const OF_TWO_SIZES: [&str; 4] = ["a100", "v100", "h100_mig", "p100"];
+    const OF_TWO_SIZES: [&str; 6] = ["a100", "v100", "h100_mig", "p100", "gh200", "2080"];
     let parts: Vec<&str> = value.split(':').collect();
     let kind = match parts.as_slice() {
         ["gpu", kind, _] => *kind,

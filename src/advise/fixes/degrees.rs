@@ -72,7 +72,10 @@ impl List {
         let degrees = &job.degrees;
         let own = job.profile.support.splits_in(job.training.mode).contains(&ModelParallelism::Expert);
         let Some(moe) = job.decoder().and_then(|decoder| decoder.moe.as_ref()).filter(|_| own) else { return };
-        let ranks = degrees.data * degrees.context * degrees.tensor;
+        let ranks = match job.profile.support.experts_in_tensor.is {
+            true => degrees.tensor,
+            false => degrees.data * degrees.context * degrees.tensor,
+        };
         let further = std::iter::successors(Some(degrees.expert * 2), |to| Some(to * 2)).take_while(|to| *to <= ranks);
         for to in further.filter(|to| moe.experts.is_multiple_of(*to) && ranks.is_multiple_of(*to)) {
             let change = Change::to(keys::distribution::expert_parallel, to.to_string())

@@ -131,7 +131,12 @@ impl<'a> Space<'a> {
         let mut within = if self.kept(5) { vec![self.own.expert_tensor] } else { vec![1, tensor] };
         within.dedup();
         let pairs = expert.iter().flat_map(|expert| within.iter().map(move |within| (*expert, *within)));
-        pairs.filter(|(expert, within)| ranks.is_multiple_of(expert * within)).collect()
+        // Beside what the plan itself asks for.
+        let ranks = |expert: u64| match self.job.profile.support.experts_in_tensor.is && expert != self.own.expert {
+            true => tensor,
+            false => ranks,
+        };
+        pairs.filter(|(expert, within)| ranks(*expert).is_multiple_of(expert * within)).collect()
     }
 
     fn micros(&self, each: u64) -> Vec<u64> {

@@ -40,7 +40,7 @@ pub fn apply(
         let own = |found: &Setting<serde_json::Value>| matches!(found.origin, Origin::Default { framework, .. } if OWN.contains(&framework));
         settings.is_set(name) || settings.get(name).is_some_and(own)
     };
-    let mut open: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut open: Vec<(String, Vec<String>)> = Vec::new();
     for row in rows {
         let Some(range) = of(versions, row.library).filter(|_| !told(settings, row.name)) else { continue };
         match range.is_within(row.since, row.until) {
@@ -50,20 +50,22 @@ pub fn apply(
             Some(false) => {}
             // Of several that it may be the newest counts; the others are noted.
             None => {
+                let mut label = row.label.to_owned();
                 if range.below <= row.until && range.below > row.since {
                     settings.over(Settings::defaults(row.label, &[(row.name, row.value)]));
+                    label += ", which is taken";
                 }
                 let stated = versions.get(row.library).map_or("", String::as_str);
                 let what = format!("{} {stated}: `{}` differs among these", row.library, row.name);
                 match open.iter_mut().find(|(told, _)| *told == what) {
-                    Some((_, labels)) => labels.push(row.label),
-                    None => open.push((what, vec![row.label])),
+                    Some((_, labels)) => labels.push(label),
+                    None => open.push((what, vec![label])),
                 }
             }
         }
     }
     for (what, labels) in open {
-        imported.note(format!("{what} ({})", labels.join(", ")));
+        imported.note(format!("{what} ({})", labels.join("; ")));
     }
 }
 

@@ -96,6 +96,11 @@ fn switches(
             "false, which Megatron refuses: it trains experts under tensor parallelism with sequence parallelism alone",
         );
     }
+    let apart = degrees.expert.saturating_mul(degrees.expert_tensor) > degrees.tensor;
+    if routes && apart && degrees.expert > 1 && profile.support.experts_in_tensor.is {
+        let words = "over data-parallel ranks, for which transformers has no switch: tokens are sent all to all";
+        notes.assume(keys::distribution::expert_parallel, format!("{} {words}", degrees.expert));
+    }
     let keeps = !profile.support.offload.is.allows(CpuOffload::Parameters, 1, false);
     if training.cpu_offload == CpuOffload::Parameters && keeps {
         let words = "parameters, for which the framework has no switch: it keeps its weights on the GPU";
