@@ -103,11 +103,17 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Opti
     })
 }
 
+/// As many GPUs as the degrees that the plan gives multiply to.
+pub(super) fn gpus_of_degrees(plan: &Plan) -> u64 {
+    let part = &plan.distribution;
+    let given = [part.data_parallel, part.tensor_parallel, part.pipeline_parallel, part.context_parallel];
+    given.iter().fold(1, |product: u64, degree| product.saturating_mul(degree.unwrap_or(1)))
+}
+
 /// All GPUs, where they lie on the nodes as the plan says.
 fn gpus(plan: &Plan, notes: &mut Notes) -> Option<u64> {
-    let (part, cluster) = (&plan.distribution, &plan.cluster);
-    let given = [part.data_parallel, part.tensor_parallel, part.pipeline_parallel, part.context_parallel];
-    let of_degrees = given.iter().fold(1, |product: u64, degree| product.saturating_mul(degree.unwrap_or(1)));
+    let cluster = &plan.cluster;
+    let of_degrees = gpus_of_degrees(plan);
     let num_gpus = plan.gpus().unwrap_or_else(|| {
         notes.assume(keys::cluster::num_gpus, of_degrees);
         of_degrees

@@ -1,6 +1,7 @@
 //! The GPU and the links.
 
 use super::Notes;
+use super::degrees::gpus_of_degrees;
 use crate::catalog::{Catalog, Generation, Gpu, Link, Peaks, Scope, Vendor};
 use crate::plan::keys;
 use crate::plan::{CustomGpu, Plan, USUAL_PER_NODE};
@@ -80,10 +81,7 @@ fn note_nodes(plan: &Plan, (gpu, per_node): (&Gpu, u64), notes: &mut Notes) {
 
 /// The link that joins all GPUs of a node: a bridge joins its own cards alone, and past them all talk over the board.
 fn own_link<'a>(plan: &Plan, catalog: &'a Catalog, (gpu, per_node): (&'a Gpu, u64), notes: &mut Notes) -> &'a str {
-    let degrees = &plan.distribution;
-    let given = [degrees.data_parallel, degrees.tensor_parallel, degrees.pipeline_parallel, degrees.context_parallel];
-    let of_degrees = given.iter().fold(1, |product: u64, degree| product.saturating_mul(degree.unwrap_or(1)));
-    let together = plan.gpus().unwrap_or(of_degrees).min(per_node);
+    let together = plan.gpus().unwrap_or_else(|| gpus_of_degrees(plan)).min(per_node);
     let named = plan.cluster.interconnect.as_deref();
     let bridge = catalog.link(named.unwrap_or(&gpu.link));
     let Some((bridge, joins)) = bridge.and_then(|link| Some((link, link.joins.filter(|joins| *joins < together)?)))
@@ -91,9 +89,9 @@ fn own_link<'a>(plan: &Plan, catalog: &'a Catalog, (gpu, per_node): (&'a Gpu, u6
         return &gpu.link;
     };
     // What tensor-parallel ranks send each other in every layer is most of it where there are any.
-    let tensor = degrees.tensor_parallel.unwrap_or(1);
+    let tensor = plan.distribution.tensor_parallel.unwrap_or(1);
     if named.is_none() && tensor > 1 && tensor <= joins {
-        let said = format!("{}, which joins {joins} cards: those of other pairs talk over the board", bridge.name);
+        let said = format!("{}, as if it joined all: it joins {joins} cards, tensor-parallel ranks", bridge.name);
         notes.assume(keys::cluster::interconnect, said);
         return &gpu.link;
     }
