@@ -1,7 +1,7 @@
 //! What is known of a run, boiled down to one GPU and one step: what explanations are held against.
 
 use super::bands::Band;
-use crate::reading::{Absence, Reading, ReadingKind};
+use crate::reading::{Absence, CodePlace, Reading, ReadingKind};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds, TokensPerSec, Watts};
 
 /// Everything that tells one cause from another. What was not observed stays absent and is
@@ -36,6 +36,8 @@ pub struct Evidence {
     pub cpu_wait: Reading<Fraction>,
     /// Share of healthy steps in which the training thread is in a data loader, where its stack is sampled.
     pub data_wait: Reading<Fraction>,
+    /// The code beside a step's work that a large part of healthy steps goes to, where the stack is sampled.
+    pub own_code: Reading<CodePlace>,
     /// Power drawn, averaged alike. It is compared and held against no cause: no measured case says how
     /// well it is predicted.
     pub power: Reading<Watts>,
@@ -118,9 +120,9 @@ enum EvidenceValue {
 }
 
 impl EvidenceValue {
-    fn of<T: Copy>(reading: &Reading<T>, seen: impl Fn(T) -> Self) -> Self {
+    fn of<T: Clone>(reading: &Reading<T>, seen: impl Fn(T) -> Self) -> Self {
         match reading {
-            Reading::Known { value, .. } => seen(*value),
+            Reading::Known { value, .. } => seen(value.clone()),
             Reading::Absent(why) => Self::Nothing(why.clone()),
         }
     }
@@ -153,6 +155,7 @@ const METRICS: &[EvidenceMetric] = &[
     state(|evidence| EvidenceValue::of(&evidence.clock, |share| EvidenceValue::Share(share.0))),
     mean(|evidence| EvidenceValue::of(&evidence.cpu_wait, |share| EvidenceValue::Share(share.0))),
     state(|evidence| EvidenceValue::of(&evidence.data_wait, |share| EvidenceValue::Share(share.0))),
+    state(|evidence| EvidenceValue::of(&evidence.own_code, |place| EvidenceValue::Share(place.share.0))),
     state(|evidence| EvidenceValue::of(&evidence.slowed, EvidenceValue::Is)),
 ];
 

@@ -30,6 +30,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         let place = state.plans.editor.faults().first().and_then(|fault| fault.at);
         let (line, style) = match place.filter(|_| state.plans.editor.waits_for_model()) {
             Some(at) => (format!(" no model yet{shown}: its name is wanted in line {}", at.line), theme.warning()),
+            None if state.plans.editor.waits_for_bench() => (format!(" {}{shown}", fault.message), theme.warning()),
             None => (format!(" plan broken{shown}: {}", printable(&fault.to_string())), theme.danger()),
         };
         return broken(state, look, Line::styled(line, style), area, buffer);

@@ -178,7 +178,7 @@ pub fn unexplained(state: &State) -> Option<[String; 2]> {
     let job = state.plans.run.as_ref()?.plan().job()?;
     match &explaining.asked {
         Some(asked) => {
-            let tried = compare::tried(job, &asked.told.stated).join(", ");
+            let tried = compare::tried(job, &asked.told.stated, &asked.evidence).join(", ");
             let brackets = format!(" (none better than chance; tried: {tried})");
             Some(["nothing tried explains it".to_owned(), brackets])
         }

@@ -17,7 +17,7 @@ use ratatui::text::{Line, Span};
 
 use super::Look;
 use super::text::{RenderLine, fit, wrapped};
-use crate::app::{MonitorView, Pane, Plans, State};
+use crate::app::{Editor, MonitorView, Pane, Plans, State};
 use crate::reading::Absence;
 use crate::units::Bytes;
 
@@ -115,6 +115,14 @@ fn say(text: &str, look: &Look, area: Rect, buffer: &mut Buffer) {
     let lines = wrapped(text, area.width as usize, area.height as usize);
     for (line, place) in lines.into_iter().zip(area.rows()) {
         Line::styled(line, look.theme.dim()).render(place, buffer);
+    }
+}
+
+/// Why a pane has nothing to show while the plan makes no prediction: `what` is shown once it does.
+fn unpredicted(editor: &Editor, what: &str) -> String {
+    match editor.waits_for_bench() {
+        true => format!("the CPU is not measured yet: {what} shown once `memwall bench --cpu` has run"),
+        false => format!("the plan has errors: {what} shown once they are corrected"),
     }
 }
 

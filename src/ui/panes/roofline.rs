@@ -12,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Context, Line as Stroke, Points};
 
-use super::say;
+use super::{say, unpredicted};
 use crate::app::{OpKind, RunState, State, TRAIL};
 use crate::catalog::Peaks;
 use crate::predict::{Bound, Roofline, RooflineOp};
@@ -48,7 +48,7 @@ pub fn title(state: &State) -> String {
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(prediction) = state.plans.editor.prediction() else {
-        return say("the plan has errors: its operators are shown once they are corrected", look, area, buffer);
+        return say(&unpredicted(&state.plans.editor, "its operators are"), look, area, buffer);
     };
     let roofline = &prediction.roofline;
     let selected = state.views.roofline.selected.min(state.views.roofline.ops(roofline).count().saturating_sub(1));
