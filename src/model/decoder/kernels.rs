@@ -161,7 +161,10 @@ impl DecoderContext<'_> {
                 let whole = core.heads == core.kv_heads || self.repeats();
                 let flash = half && self.run.fused == FusedKernels::Flash;
                 // Before compute capability 8.0 the memory-efficient kernel takes no bf16.
-                let efficient = self.run.fused == FusedKernels::Flash || element != Element::Bf16;
+                let efficient = match self.run.fused {
+                    FusedKernels::Efficient => element != Element::Bf16,
+                    fused => fused == FusedKernels::Flash,
+                };
                 if flash && grouped && !core.masked && core.dim <= 256 && core.dim == core.value_dim {
                     Kernel::Flash
                 } else if efficient && (whole || (core.masked && grouped)) {
@@ -238,7 +241,8 @@ impl DecoderContext<'_> {
         // Autocast casts it in each call.
         let once = self.makes_mask_once() || self.class_rules().typed_mask;
         let shared = once && element == self.stream_element() && is_aligned(core.keys);
-        let mask = (core.masked && kernel == Kernel::Efficient && !shared).then(|| {
+        let is_masked = core.masked && kernel == Kernel::Efficient;
+        let mask = (is_masked && !shared).then(|| {
             // A boolean mask is turned into one of the score's type in each call.
             let heads = if biased { core.heads } else { 1 };
             let keys = core.keys.next_multiple_of(MASK_ALIGNMENT);
@@ -255,6 +259,8 @@ impl DecoderContext<'_> {
         };
         let log_sum = b.make(rows, Element::F32, false);
         let (seed, offset) = (b.make(1, Element::I64, false), b.make(1, Element::I64, false));
+        // Under a mask of its own the memory-efficient kernel skips no block: it knows no structure in it.
+        let core = &Core { visible: if is_masked { 1.0 } else { core.visible }, ..*core };
         let exchange = self.context_exchange(b, [q, k, v], core);
         let [kept_q, kept_k, kept_v] = exchange.as_ref().map_or([q, k, v], |exchange| exchange.saved);
         let saved = [kept_q, kept_k, kept_v, out, log_sum, seed, offset, mask.unwrap_or(log_sum)];
