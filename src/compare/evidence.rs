@@ -1,6 +1,7 @@
 //! What is known of a run, boiled down to one GPU and one step: what explanations are held against.
 
 use super::bands::Band;
+use super::growth::GrowthKind;
 use crate::reading::{Absence, CodePlace, Reading, ReadingKind};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds, TokensPerSec, Watts};
 
@@ -55,7 +56,23 @@ const FURTHEST: f64 = 8.0;
 const STEADY: f64 = 0.03;
 
 impl Evidence {
-    /// The same of a run whose memory rises with time, which no plan's does: what it holds now is held against none.
+    /// The same of a run whose memory has risen by so much, as no plan's does: what it held before that is held against
+    /// plans. What rose tells in which of the figures it is.
+    #[must_use]
+    pub fn before_growth(self, grown: Bytes, kind: Option<GrowthKind>) -> Self {
+        let less = |reading: Reading<Bytes>, is: bool| {
+            if is { reading.map(|bytes| bytes.saturating_sub(grown)) } else { reading }
+        };
+        let in_tensors = !matches!(kind, Some(GrowthKind::Fragmentation | GrowthKind::Outside));
+        Self {
+            device_used: less(self.device_used, true),
+            reserved: less(self.reserved, kind != Some(GrowthKind::Outside)),
+            allocated: less(self.allocated, in_tensors),
+            ..self
+        }
+    }
+
+    /// The same of a run whose memory rises with time, nobody knows since when: what it holds now is held against no plan.
     #[must_use]
     pub fn without_memory(self) -> Self {
         let none = || Reading::Absent(Absence::NotRead);

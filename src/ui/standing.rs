@@ -176,7 +176,9 @@ fn cause(state: &State) -> Option<(String, String)> {
     }
     let is_notable = state.run.comparison.as_ref().is_some_and(Comparison::is_notable);
     let machine = || other_machine(state, state.plans.compared().job()?);
-    if let Some(machine) = is_notable.then(machine).flatten() {
+    // How it uses the machine explains a part at most of what its stack shows elsewhere.
+    let seen = state.run.explaining.found.first().is_some_and(Explanation::is_seen);
+    if let Some(machine) = (is_notable && !seen).then(machine).flatten() {
         return said(format!("the run has {machine}"));
     }
     let grows = || match state.run.outlook.memory {

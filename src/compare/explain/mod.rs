@@ -73,6 +73,14 @@ impl Explanation {
         }
     }
 
+    /// Whether it fits, and the run's own stack shows all of it.
+    #[must_use]
+    pub fn is_seen(&self) -> bool {
+        let by_stack =
+            |cause: &Cause| matches!(cause.circumstance, Some(Circumstance::OwnCode | Circumstance::DataLoading));
+        self.fits && self.causes.iter().all(by_stack)
+    }
+
     /// The causes in one line.
     #[must_use]
     pub fn words(&self) -> String {

@@ -295,7 +295,7 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
         let intensity = op.intensity.map_or_else(|| "–".to_owned(), |intensity| intensity.to_string());
         let since = table::since(&state.plans, op);
         let since = if since.is_empty() { since } else { format!("  {since} to base") };
-        let facts = format!("  {intensity}  {}  {:.0} % of time{since}", op.bound.phrase(), share(roofline, op));
+        let facts = format!("  {intensity}  {}  {:.0} % of kernel time{since}", op.bound.phrase(), share(roofline, op));
         let room = (area.width as usize).saturating_sub(3 + op.name.len());
         lines.push(Line::from(vec![
             Span::styled(" ◆ ", theme.accent()),
