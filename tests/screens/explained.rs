@@ -57,11 +57,10 @@ fn the_right_cause_is_shown_taken_and_taken_back() {
     let shown = screen(&state, &look(), SIZE);
     assert!(!shown.contains("why: sequence"), "{shown}");
 
-    // Taken back it is a draft, until the run is said to follow it.
+    // Taken back the run has the plan that it had.
     press(&mut state, &[KeyPress::Char('u')]);
     assert_eq!(state.plans.editor.text(), planned);
-    assert_eq!(words(&state), Vec::<String>::new());
-    press(&mut state, &[KeyPress::Char('R')]);
+    assert!(state.plans.drafted_beside().is_none());
     assert_eq!(words(&state)[0], "off: sequence parallel");
 }
 

@@ -16,6 +16,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::Look;
+use super::header::is_unplanned;
 use super::text::{RenderLine, fit, wrapped};
 use crate::app::{Editor, MonitorView, Pane, Plans, State};
 use crate::reading::Absence;
@@ -35,6 +36,8 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
     };
     let detail = match (pane, baseline(&state.plans)) {
         (Pane::Monitor, Some(baseline)) => format!("{baseline} · {detail}"),
+        // Nobody has a plan of what runs: these figures are none of its.
+        (Pane::Vram | Pane::Roofline, None) if is_unplanned(state) => format!("example, not the run's · {detail}"),
         _ => detail,
     };
     let focused = state.views.focus == pane;
