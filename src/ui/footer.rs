@@ -192,9 +192,7 @@ fn asked(state: &State) -> Option<&'static str> {
         Overlay::Conflict(_) => Some(conflict::question(&state.plans)),
         Overlay::Export(_) => Some("s writes it   S to another file   ↑↓ scroll   esc goes back"),
         Overlay::Imported(_) => Some("opened, in no file yet   ↑↓ scroll   esc shows the plan"),
-        Overlay::Recovered(_) => {
-            Some("Unsaved changes were kept:  r take them back   d delete them   q leaves them")
-        }
+        Overlay::Recovered(_) => Some("Unsaved changes were kept:  r take them back   d delete them   q leaves them"),
         Overlay::Plans(_) => Some("↑↓ choose   ⏎ brings it to the front   esc goes back"),
         Overlay::Sweep if state.dialogs.sweep.as_ref().is_some_and(|view| view.fields.len() > 1) => {
             Some("↑↓←→ choose   ⏎ takes it   v memory, tok/s   esc goes back")

@@ -140,3 +140,28 @@ fn a_degree_that_the_model_has_no_use_for_is_refused() {
         ["distribution.expert_tensor_parallel: 2: the model has no experts"]
     );
 }
+
+/// What is counted for MFU is what a token is routed to, whichever way a framework runs experts; and nothing that runs can
+/// reach more of the peak than all operators together do.
+#[test]
+fn a_slower_way_to_run_experts_has_no_more_of_them_count() {
+    let of = |framework: &str| {
+        predicted(&format!(
+            "{{model: {{preset: llama-4-scout-17b-16e, framework: {framework}, batch_size: 8}}, cluster: {{num_gpus: 8}},
+             distribution: {{sharding: zero1}}}}"
+        ))
+    };
+    let (every, routed) = (of("pytorch"), of("megatron"));
+    // Megatron's vocabulary is padded to a multiple of 128.
+    assert!(routed.params.active_per_token - every.params.active_per_token < 128 * 5120 * 2);
+    assert!(every.time.mfu.unwrap() < routed.time.mfu.unwrap());
+    let flux = predicted(
+        "{model: {preset: flux.1-dev, batch_size: 4}, hardware: {gpu_type: A100}, training: {precision: bf16}}",
+    );
+    let flops = flux.flops.forward.0 + flux.flops.backward.0;
+    let share = flops / flux.time.step.0 / 312e12;
+    assert!((flux.time.mfu.unwrap() / share - 1.0).abs() < 0.02, "{:?} {share}", flux.time.mfu);
+    // litgpt has no such model.
+    let faults = tried("{model: {preset: flux.1-dev, framework: litgpt}}").unwrap_err();
+    assert!(faults[0].contains("has no diffusion models"), "{faults:?}");
+}

@@ -34,9 +34,6 @@ impl Candidate {
     }
 }
 
-/// Rates that differ by less are the same in three figures.
-const AS_FAST: f64 = 1.005;
-
 /// How long a plan of the front may take, for one of the best.
 const FRONT: f64 = 1.5;
 
@@ -102,26 +99,12 @@ impl SearchResults {
         add_to_best(&mut self.best, candidate, top);
     }
 
-    /// Leaves out what takes too long to be worth its memory, and of plans as fast as each other all but the one that needs
-    /// least.
+    /// Leaves out what takes too long to be worth its memory.
     pub fn trim_front(&mut self) {
         if let Some(best) = self.best.first() {
             let most = FRONT * best.pace().0;
             self.front.retain(|one| one.pace().0 <= most);
         }
-        let mut first = f64::INFINITY;
-        let mut apart: Vec<Candidate> = Vec::new();
-        for one in self.front.drain(..) {
-            let rate = throughput(&one.outline);
-            if rate * AS_FAST >= first {
-                // The front goes on with less memory.
-                apart.pop();
-            } else {
-                first = rate;
-            }
-            apart.push(one);
-        }
-        self.front = apart;
     }
 
     /// What later plans must beat.

@@ -100,7 +100,7 @@ impl DecoderContext<'_> {
         if let Some(block) = window.filter(|_| self.class_rules().window_blocks) {
             return self.in_blocks(block);
         }
-        let biased = self.family == Family::Falcon && d.position == Position::Alibi;
+        let biased = self.hands_bias();
         let reach = window.map_or(1.0, |window| window as f64 / run.sequence.max(1) as f64);
         let skips = self.causal && run.cache.is_none_or(|cache| cache.past == 0);
         Core {
@@ -116,6 +116,13 @@ impl DecoderContext<'_> {
             // Of a window's w, all but the first w queries see w keys; without one w is the whole sequence.
             visible: if skips { reach - reach * reach / 2.0 } else { 1.0 },
         }
+    }
+
+    /// Whether PyTorch's attention is given ALiBi as a mask for each head: Falcon does so, and whoever writes another model
+    /// with it has no other way to (no kernel of PyTorch takes slopes).
+    pub(super) fn hands_bias(&self) -> bool {
+        let own = matches!(self.family, Family::Falcon | Family::Llama);
+        own && self.d.position == Position::Alibi && self.run.attention == AttentionChoice::Dispatch
     }
 
     /// Patches attend within square windows of so many alone, each a sample of its own; those at the edges have fewer.
@@ -237,9 +244,9 @@ impl DecoderContext<'_> {
         let [q, k, v] = [q, k, v].map(|x| b.lower(name, x));
         let element = b.element(q);
         let grad = b.needs_grad(q) || b.needs_grad(k) || b.needs_grad(v);
-        let biased = self.family == Family::Falcon && self.d.position == Position::Alibi;
+        let biased = self.hands_bias();
         // Autocast casts it in each call.
-        let once = self.makes_mask_once() || self.class_rules().typed_mask;
+        let once = self.makes_mask_once() || self.class_rules().typed_mask || biased;
         let shared = once && element == self.stream_element() && is_aligned(core.keys);
         let is_masked = core.masked && kernel == Kernel::Efficient;
         let mask = (is_masked && !shared).then(|| {

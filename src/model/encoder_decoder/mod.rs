@@ -158,7 +158,7 @@ impl Site<'_> {
         let stem = matches!(self.model.start, Start::Audio { .. }) && !decoder;
         let normed = self.is_scaled() && self.model.block.embedding_norm && !run.frozen.has(Part::Norm);
         let trains = run.adapters.is_some() || self.encoder().trains_blocks();
-        (!first && trains) || !(run.adapters.is_some() || (run.frozen.has(Part::Embedding) && !stem && !normed))
+        (!first && trains) || (run.adapters.is_none() && (normed || stem || !run.frozen.has(Part::Embedding)))
     }
 
     fn stream(&self) -> Element {

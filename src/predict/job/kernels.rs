@@ -66,6 +66,22 @@ pub(super) fn note_experts(
     }
 }
 
+/// Says that experts which run one after the other are timed as grouped ones (megatron-core, core/transformer/moe/experts.py,
+/// `SequentialMLP`): the key changes memory alone.
+pub(super) fn note_sequential(
+    architecture: &Architecture,
+    (modules, degrees): (&Modules, &Degrees),
+    training: &Training,
+    notes: &mut Notes,
+) {
+    let Some(moe) = architecture.block().and_then(|decoder| decoder.moe.as_ref()) else { return };
+    let several = moe.experts / degrees.expert.max(1) > 1;
+    if several && modules.experts.is == Experts::Weighted && !training.grouped_experts {
+        notes
+            .assume(keys::training::moe_grouped_gemm, "false: memory alone; experts in turn are timed as grouped ones");
+    }
+}
+
 /// Says where a recipe's scales want newer units (Transformer Engine, pytorch/fp8.py, `check_mxfp8_support` and
 /// `check_fp8_block_scaling_support`: compute capability 10.0, 9.0).
 pub(super) fn note_recipe(gpu: &Gpu, recipe: Fp8Recipe, (training, storage): (&Training, &Storage), notes: &mut Notes) {

@@ -229,7 +229,7 @@ impl LayoutIndependent {
     ) -> Result<Job, Vec<Fault>> {
         let Self { profile, architecture, modules, hardware } = self;
         divides::check_model((&degrees, plan.training.mode), &architecture, profile, &mut notes);
-        support::check((profile, &degrees), &architecture, plan.training.mode, &mut notes);
+        support::check((profile, &degrees), &architecture, plan, &mut notes);
         sight::check(plan, (profile, &degrees), &architecture, &mut notes);
         traced::check(plan, (profile, &degrees), &architecture, &mut notes);
         let lora = adapters::resolve(plan, profile, &architecture, &mut notes);
@@ -255,10 +255,11 @@ impl LayoutIndependent {
         kernels::note(&hardware.gpu, &architecture, (&training, &storage), &mut notes);
         kernels::note_recipe(&hardware.gpu, speed.fp8_recipe, (&training, &storage), &mut notes);
         kernels::note_experts(&speed.curves, &architecture, (&modules, &degrees), &mut notes);
+        kernels::note_sequential(&architecture, (&modules, &degrees), &training, &mut notes);
         cache::note_latents(&training, &architecture, &mut notes);
         cache::note(&modules, (&training, &storage), &architecture, &mut notes);
         note_mfu(&training, &architecture, (&params, &batch), &mut notes);
-        optimizer::note_on_host(&training, &mut notes);
+        optimizer::note_on_host(&training, &degrees, &mut notes);
         optimizer::note_shared_muon(&training, &degrees, &mut notes);
         let total_tokens = total_tokens(plan, &training, &architecture, &params, &mut notes);
         if !notes.faults.is_empty() {

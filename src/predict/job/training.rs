@@ -171,7 +171,7 @@ pub(super) fn resolve(
         lora,
         frozen: frozen(part.frozen.as_deref().unwrap_or_default(), architecture, notes),
         weight_decay: part.weight_decay.unwrap_or(if adam { 0.01 } else { 0.0 }),
-        gradient_clipping: part.gradient_clipping.unwrap_or(defaults.gradient_clipping.is),
+        gradient_clipping: clipping(part.gradient_clipping, mode, profile, notes),
         padded_batch: part.padded_batch.unwrap_or(false),
         keep_outputs: part.keep_outputs.unwrap_or(false),
         use_cache: part.use_cache.unwrap_or(true),
@@ -223,6 +223,15 @@ fn launch_blocking(part: &TrainingPart, profile: &Profile, notes: &mut Notes) ->
     match profile.defaults.launch_blocking.is {
         true => notes.or(keys::training::launch_blocking, part.launch_blocking, true),
         false => part.launch_blocking.unwrap_or(false),
+    }
+}
+
+/// Norms of all gradients are taken once a step: as the plan says, or as the framework does.
+fn clipping(given: Option<bool>, mode: Mode, profile: &Profile, notes: &mut Notes) -> bool {
+    let default = profile.defaults.gradient_clipping.is;
+    match mode {
+        Mode::Train if default => notes.or(keys::training::gradient_clipping, given, default),
+        _ => given.unwrap_or(default),
     }
 }
 
