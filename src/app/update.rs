@@ -41,6 +41,7 @@ use crate::app::run::inferred;
 use crate::app::run::offer;
 use crate::app::run::outlook;
 use crate::app::run::plan as run_plan;
+use crate::app::run::taken;
 use crate::app::state::{Overlay, State};
 use crate::app::themes;
 use crate::app::tutorial;
@@ -320,7 +321,7 @@ fn act(state: &mut State, action: Action) -> Vec<Effect> {
         Action::ZoomOut => state.views.roofline.zoom = state.views.roofline.zoom.saturating_sub(1),
         Action::Mouse => return turn_mouse(state),
         Action::Explain => return explanation_search::ask_now(state),
-        Action::TakeExplanation => explanation_search::take(state),
+        Action::TakeExplanation => taken::take(state),
         Action::Calibrate => return calibrations::keep(state),
         Action::DropCalibration => return calibrations::drop_it(state),
         Action::RanOut => exhaustion::show(state),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::{HookedRun, Reading};
 use crate::units::{Fraction, Seconds};
 
 /// What a training thread does at a place of its code.
@@ -250,5 +251,21 @@ impl StepCause {
     #[must_use]
     pub fn wasted(&self) -> Option<Fraction> {
         self.lost.filter(|_| self.activity != Activity::Batch)
+    }
+}
+
+impl HookedRun {
+    /// Share of healthy steps in which it waits for a batch of its data loader.
+    #[must_use]
+    pub fn data_wait(&self) -> Reading<Fraction> {
+        let share = self.places.as_ref().and_then(HookPlaces::data_share);
+        share.map_or_else(Reading::not_read, |share| Reading::measured(share, self.placed))
+    }
+
+    /// The code beside a step's work that a large part of healthy steps goes to.
+    #[must_use]
+    pub fn own_code(&self) -> Reading<CodePlace> {
+        let place = self.places.as_ref().and_then(HookPlaces::own_code);
+        place.map_or_else(Reading::not_read, |place| Reading::measured(place.clone(), self.placed))
     }
 }

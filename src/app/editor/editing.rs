@@ -10,9 +10,9 @@ use crate::app::pane::Pane;
 use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, PickerPurpose};
 use crate::app::run::calibrations;
-use crate::app::run::explanation_search;
 use crate::app::run::observation::observation;
 use crate::app::run::plan as run_plan;
+use crate::app::run::taken;
 use crate::app::state::State;
 use crate::compare::{Bands, Calibration, compare};
 use crate::plan::schema::{self, ValueKind};
@@ -141,7 +141,7 @@ pub fn turn_back(state: &mut State, action: Action) {
             }
             follow(state);
             if action == Action::Undo {
-                explanation_search::take_back(state);
+                taken::take_back(state);
             }
         }
         None => {

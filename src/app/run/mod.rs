@@ -17,6 +17,7 @@ pub(super) mod plan;
 mod progress;
 pub(super) mod settings;
 mod stated;
+pub(super) mod taken;
 pub(super) mod verdict;
 
 use crate::app::monitor::attached::{AttachedProcess, AttachedState, ProcessIdentity};

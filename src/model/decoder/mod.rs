@@ -24,6 +24,7 @@ mod module_scan;
 mod norm;
 mod parallel_scan;
 mod prediction;
+mod reached;
 mod selective_scan;
 mod short_conv;
 mod sorted;
@@ -35,10 +36,10 @@ pub use losses::cross_entropy;
 pub use norm::layer_norm;
 
 use super::architecture::{Decoder, DecoderOutput, Family};
-use super::builder::{Adapters, Builder, EMBEDDING, HEAD, is_covered};
+use super::builder::{Builder, is_covered};
 use super::element::{Element, Group};
 use super::rules::{ClassRules, LayerBuffer};
-use super::sight::{seeing, trains_before};
+use super::sight::seeing;
 use super::tape::{GRANULE, Tape, TensorId, rounded};
 use super::walk::{LossRule, MicroBatch, Walk};
 use super::weight::{Collective, CollectiveKind, Part, RankGroup};
@@ -124,32 +125,6 @@ impl DecoderContext<'_> {
     pub fn projects_embedding(&self) -> bool {
         let always = self.family == Family::Albert;
         always || (self.family == Family::Electra && self.d.embedding_dim != self.d.hidden)
-    }
-
-    /// Whether a gradient flows to the embedding's output.
-    fn reaches_embedding(&self) -> bool {
-        let frozen = self.run.frozen;
-        let normed = self.d.embedding_norm && !frozen.has(Part::Norm);
-        let own = match self.run.adapters {
-            // The first layer's own adapters need none of it.
-            Some(adapters) => [&adapters.targets, &adapters.saved].iter().any(|names| names.contains(&EMBEDDING)),
-            None => !frozen.has(Part::Embedding) || normed,
-        };
-        own || self.run.graded_inputs || trains_before(self.d, self.run)
-    }
-
-    /// Whether a gradient flows through the blocks: not where adapters, or what else is trained, stand behind them alone.
-    pub(super) fn reaches_blocks(&self) -> bool {
-        let adapted = |adapters: &Adapters| adapters.targets.iter().any(|target| ![EMBEDDING, HEAD].contains(target));
-        self.run.adapters.map_or_else(|| self.trains_blocks(), adapted) || self.reaches_embedding()
-    }
-
-    /// Whether weights of the blocks are trained, of a model without adapters.
-    pub(super) fn trains_blocks(&self) -> bool {
-        let (frozen, d) = (self.run.frozen, self.d);
-        let own = [Part::Attention, Part::Mlp].into_iter().chain(d.norm_weight.then_some(Part::Norm));
-        let experts = d.moe.iter().flat_map(|_| [Part::Router, Part::Expert]);
-        own.chain(experts).any(|part| !frozen.has(part))
     }
 
     /// Token ids, so many labels (a tokenizer's mask where none are trained), and a mask where the batch is padded: 8

@@ -4,6 +4,7 @@
 pub(in crate::predict) mod collectives;
 pub(in crate::predict) mod cost;
 pub(in crate::predict) mod decode;
+mod hidden;
 pub(in crate::predict) mod link;
 pub(in crate::predict) mod offload;
 mod partners;
