@@ -1,5 +1,6 @@
 //! A run on a CPU that has not got its cores: it is told from one that waits for data.
 
+use super::explained_of;
 use crate::support::catalog;
 use memwall::compare::{
     Bands, Calibration, Candidates, Circumstance, Evidence, Expectation, Explanation, Subject, explain,
@@ -19,24 +20,15 @@ fn explained(times: f64, wait: f64) -> Vec<Explanation> {
 
 /// The same where its stack was sampled, of which that share was in a data loader.
 fn with_places(times: f64, wait: f64, data: Option<f64>) -> Vec<Explanation> {
-    let document = Document::parse(PLAN).unwrap();
-    let job = Job::resolve(&document.plan().unwrap(), catalog()).unwrap();
-    let prediction = predict::predict(&job);
-    let plain = Expectation::of(&prediction, prediction.largest());
     let at = Moment(1_000);
-    let evidence = Evidence {
+    explained_of(PLAN, |plain| Evidence {
         device_used: Reading::measured(plain.device_used, at),
         settled: true,
         step: Reading::measured(plain.step * times, at),
         cpu_wait: Reading::measured(Fraction(wait), at),
         data_wait: data.map_or_else(Reading::not_read, |share| Reading::measured(Fraction(share), at)),
         ..Evidence::default()
-    };
-    let plan = Candidates::of(&document, None, None);
-    let calibration = Calibration::default();
-    let subject =
-        Subject { plan: &plan, catalog: catalog(), stage: None, calibration, stated: &[], same_tokens: false };
-    explain(&subject, &evidence, &Bands::of(&job))
+    })
 }
 
 fn first(found: &[Explanation]) -> Vec<Option<Circumstance>> {

@@ -11,6 +11,10 @@ mod own_code;
 mod plans;
 mod scenario;
 
+use crate::support::catalog;
+use memwall::compare::{Bands, Calibration, Candidates, Evidence, Expectation, Explanation, Subject, explain};
+use memwall::plan::Document;
+use memwall::predict::{self, Job};
 use scenario::{Befallen, Deviation, FIRST, FURTHER, Looking, Scenario, healthy, scenarios};
 
 const SEED: u64 = 20_250_601;
@@ -103,4 +107,17 @@ fn waiting_for_data_is_told_from_a_slow_link_by_what_the_gpu_does() {
         let quiet = scenario.explanations().is_empty() && befallen == Befallen::SlowLink;
         assert!(quiet || scenario.rank() == Some(0), "{}", scenario.story());
     }
+}
+
+/// What is named for a run of that plan, by what is seen of it beside what the plan itself would show.
+fn explained_of(text: &str, seen: impl FnOnce(&Expectation) -> Evidence) -> Vec<Explanation> {
+    let document = Document::parse(text).unwrap();
+    let job = Job::resolve(&document.plan().unwrap(), catalog()).unwrap();
+    let prediction = predict::predict(&job);
+    let evidence = seen(&Expectation::of(&prediction, prediction.largest()));
+    let plan = Candidates::of(&document, None, None);
+    let calibration = Calibration::default();
+    let subject =
+        Subject { plan: &plan, catalog: catalog(), stage: None, calibration, stated: &[], same_tokens: false };
+    explain(&subject, &evidence, &Bands::of(&job))
 }

@@ -1,11 +1,7 @@
 //! A run whose steps are long because its thread is in code beside their work: the stack says where.
 
-use crate::support::catalog;
-use memwall::compare::{
-    Bands, Calibration, Candidates, Circumstance, Evidence, Expectation, Explanation, Subject, explain,
-};
-use memwall::plan::Document;
-use memwall::predict::{self, Job};
+use super::explained_of;
+use memwall::compare::{Circumstance, Evidence, Explanation};
 use memwall::reading::{Activity, CodePlace, HookPlaces, HookedRun, Moment, Reading};
 use memwall::units::Fraction;
 
@@ -25,12 +21,8 @@ fn hooked(activity: Activity, share: f64) -> HookedRun {
 /// What is named where memory is as planned and steps take `times` as long; `busy` is how busy the device is of what it
 /// is by plan.
 fn explained(run: &HookedRun, times: f64, busy: f64) -> Vec<Explanation> {
-    let document = Document::parse("model: {preset: gpt2, batch_size: 8}\n").unwrap();
-    let job = Job::resolve(&document.plan().unwrap(), catalog()).unwrap();
-    let prediction = predict::predict(&job);
-    let plain = Expectation::of(&prediction, prediction.largest());
     let at = Moment(1_000);
-    let evidence = Evidence {
+    explained_of("model: {preset: gpt2, batch_size: 8}\n", |plain| Evidence {
         device_used: Reading::measured(plain.device_used, at),
         settled: true,
         step: Reading::measured(plain.step * times, at),
@@ -38,12 +30,7 @@ fn explained(run: &HookedRun, times: f64, busy: f64) -> Vec<Explanation> {
         data_wait: Reading::measured(Fraction(0.0), at),
         own_code: run.own_code(),
         ..Evidence::default()
-    };
-    let plan = Candidates::of(&document, None, None);
-    let calibration = Calibration::default();
-    let subject =
-        Subject { plan: &plan, catalog: catalog(), stage: None, calibration, stated: &[], same_tokens: false };
-    explain(&subject, &evidence, &Bands::of(&job))
+    })
 }
 
 fn names_own_code(found: &[Explanation]) -> bool {
