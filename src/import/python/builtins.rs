@@ -146,6 +146,8 @@ impl FollowedScript<'_> {
                 let path = if let Known::Open(path) = owner { path.clone() } else { Vec::new() };
                 let found = self.asked(&path, &asked);
                 Some(match given.at(1) {
+                    // What a call has made is not known to lack the name, unless a file of settings was read that does.
+                    Some(_) if found.is_open() && !self.may_lack(owner) => Known::UNKNOWN,
                     Some(default) if found.is_open() => default.clone().also(&ArgumentSource::argument(&asked)),
                     _ => found,
                 })
@@ -154,6 +156,13 @@ impl FollowedScript<'_> {
             Known::Absent if name == "get" => given.at(1).cloned().or(Some(Known::Absent)),
             _ => None,
         }
+    }
+
+    /// Whether something that is not known may be said to lack a name: an argument of the script's, or what stands for a
+    /// file of settings that was read with the command.
+    fn may_lack(&self, owner: &Known) -> bool {
+        let read = || self.own.iter().any(|(_, told)| told.origin.is_of_settings());
+        !matches!(owner, Known::Made(..)) || read()
     }
 
     fn of_text(&mut self, text: &str, name: &str, given: &CallArguments) -> Option<Known> {
