@@ -3,6 +3,8 @@
 
 mod client_optimizer;
 mod cuts;
+mod engine_settings;
+mod lightning;
 mod processes;
 mod recognised;
 mod reductions;
@@ -28,10 +30,12 @@ use super::trainer::reentrant;
 use crate::plan::keys;
 
 use client_optimizer::ClientOptimizer;
+use lightning::LightningTrainer;
 pub use cuts::{cuts_to_the_longest, truncated};
 pub use processes::several as several_processes;
 use recognised::uses_trainer;
 pub use recognised::{hides, is_loop, loops, parses, starts, training_text, trains};
+pub use lightning::trains as trains_by_lightning;
 pub use says::{calls, optimizer};
 use says::{engine_loads, given, is_fused, loader_batch, several_models, wrapper};
 
@@ -127,6 +131,8 @@ pub struct OwnLoop {
     syncs_each: bool,
     /// It splits its ranks by accelerate's configuration for that.
     splits_ranks: bool,
+    /// What Lightning's Trainer is told, where that trains.
+    lightning: Option<LightningTrainer>,
 }
 
 impl OwnLoop {
@@ -146,6 +152,7 @@ impl OwnLoop {
             eight_bits: None,
             syncs_each: false,
             splits_ranks: false,
+            lightning: None,
         };
         own.silence(settings);
         own.fill(settings, file, context);
@@ -244,7 +251,12 @@ impl OwnLoop {
                 found.set(reentrant::NAME, told.value.into(), told.origin);
             }
         }
-        let told = found.holds("gradient_accumulation_steps");
+        if let Some((trainer, told)) = LightningTrainer::of(&reader, &self.text) {
+            found.over(told);
+            self.lightning = Some(trainer);
+        }
+        found.over(engine_settings::passed(&reader));
+        let told = found.holds("gradient_accumulation_steps") || self.lightning.is_some();
         if let Some(name) = STEPS.iter().find(|name| !told && settings.whole(name).is_some()) {
             found.adopt("gradient_accumulation_steps", settings, name);
         } else if !told && !code(&self.text).any(|line| line.to_lowercase().contains("accum")) {
@@ -286,6 +298,7 @@ impl OwnLoop {
             imported.set(key, Some(told.clone()));
         }
         under_deepspeed(imported);
+        self.by_lightning(imported, context);
         self.takes_client_optimizer(imported);
         self.unfollowed(imported);
         if self.kernel_is_open {
@@ -313,7 +326,7 @@ impl OwnLoop {
             let names = others.iter().fold(format!("--{first}"), |names, name| format!("{names}, --{name}"));
             imported.note(format!("{}: its loop never names {names}: without effect in it", self.path));
         }
-        if context.launchers.is_empty() && context.world.total.is_none() {
+        if context.launchers.is_empty() && context.world.total.is_none() && self.lightning.is_none() {
             self.processes(imported, context);
         }
         let denoises = imported

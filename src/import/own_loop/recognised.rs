@@ -6,6 +6,7 @@ use super::super::script_classes;
 use super::super::script_defaults::script_of;
 use super::super::script_doubts::code;
 use super::super::script_modules::project_text;
+use super::lightning;
 
 /// Whether the script that runs trains a model of transformers by its own text: with a loop of its own, or with a
 /// Trainer whose arguments come from the command line.
@@ -26,6 +27,11 @@ pub fn parses(text: &str) -> bool {
 pub fn training_text(context: &ImportContext) -> Option<(String, String)> {
     const TRAINING: [&str; 9] = ["train", "tune", "sft", "dpo", "rlhf", "grpo", "ppo", "distil", "lora"];
     let (path, text) = script_of(context)?;
+    // What it fits, and by which optimizer, its modules say.
+    if lightning::trains(&text) {
+        let whole = project_text(context, &path, &text);
+        return Some((path, whole));
+    }
     let tells = |word: &str| TRAINING.iter().any(|part| word.to_lowercase().contains(part));
     let first = context.program.words.first().filter(|word| !word.starts_with('-'));
     let named = tells(context.program.name()) || first.is_some_and(|word| tells(word));
@@ -69,11 +75,14 @@ pub fn starts(text: &str) -> bool {
 
 /// Whether a script that is known to train has a loop of its own, on models of whatever library.
 pub fn loops(text: &str) -> bool {
-    !uses_trainer(text) && code(text).any(|line| line.contains(".backward("))
+    lightning::trains(text) || !uses_trainer(text) && code(text).any(|line| line.contains(".backward("))
 }
 
 /// Whether a script makes a Trainer of a library.
 pub fn uses_trainer(text: &str) -> bool {
+    if lightning::trains(text) && !text.contains("TrainingArguments") {
+        return false;
+    }
     let own: Vec<&str> = text.lines().filter_map(own_trainer).collect();
     code(text).any(|line| {
         line.match_indices("Trainer(").any(|(at, end)| {
