@@ -107,9 +107,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let path = &path;
     let options = trainer::completed_options(arguments::read(&context.program.words).options, context);
     let mut opened = ImportedPlan::default();
-    let file = own_loop::config_file(context, &options)
-        .and_then(|(path, _)| context.configuration(&path, &mut opened))
-        .unwrap_or_default();
+    let file = own_loop::configuration(context, &options, &mut opened).map_or_else(Settings::default, |(file, _)| file);
     let given = own_config::flattened(&file).with(options.clone());
     let mut imported = read(path, &content, file.with(given.clone()), context);
     opened.notes.into_iter().for_each(|line| imported.note(line));

@@ -3,6 +3,9 @@
 use crate::python::ScriptReader;
 use crate::settings::{Settings, is_open};
 
+/// What follows from the batch of each GPU, and from the number of these (`runtime/config.py`, `_set_batch_related_parameters`).
+const FOLLOWING: &str = "train_batch_size";
+
 /// What `deepspeed.initialize` takes it by (`deepspeed/__init__.py`, `initialize`).
 const PASSED: [&str; 2] = ["config", "config_params"];
 
@@ -15,7 +18,8 @@ pub(super) fn passed(reader: &ScriptReader) -> Settings {
     let mut settings = Settings::default();
     // A part that only the run knows says nothing of the others.
     if let Some(given) = given.filter(|given| given.iter().any(|(_, found)| !open(&found.value))) {
-        settings.adopt_all(&given, |name| Some(format!("deepspeed.{name}")));
+        let follows = given.get(FOLLOWING).is_some_and(|found| open(&found.value));
+        settings.adopt_all(&given, |name| (name != FOLLOWING || !follows).then(|| format!("deepspeed.{name}")));
     }
     settings
 }

@@ -14,6 +14,7 @@ mod unfollowed;
 use serde_json::Value;
 
 use super::common::ImportContext;
+use super::hydra;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::own_config;
@@ -39,8 +40,22 @@ pub use lightning::trains as trains_by_lightning;
 pub use says::{calls, optimizer};
 use says::{engine_loads, given, is_fused, loader_batch, several_models, wrapper};
 
+/// What a script's arguments are in a file, and whether its names may stand in sections. What cannot be read is noted.
+pub fn configuration(
+    context: &ImportContext,
+    options: &Settings,
+    imported: &mut ImportedPlan,
+) -> Option<(Settings, bool)> {
+    let trains = || training_text(context).is_some_and(|(_, text)| is_loop(&text) || uses_trainer(&text));
+    if let Some(settings) = trains().then(|| hydra::of_program(context, options, imported)).flatten() {
+        return Some((settings, true));
+    }
+    let (path, sections) = config_file(context, options)?;
+    Some((context.configuration(&path, imported)?, sections))
+}
+
 /// Where a script's arguments stand in a file: the path, and whether its names may stand in sections.
-pub fn config_file(context: &ImportContext, options: &Settings) -> Option<(String, bool)> {
+fn config_file(context: &ImportContext, options: &Settings) -> Option<(String, bool)> {
     const LOADERS: [&str; 6] =
         ["yaml.safe_load", "yaml.load", "OmegaConf.load", "json.load", "load_config(", "FullLoader"];
     const NAMES: [&str; 12] = [
@@ -255,7 +270,10 @@ impl OwnLoop {
             found.over(told);
             self.lightning = Some(trainer);
         }
-        found.over(engine_settings::passed(&reader));
+        // DeepSpeed-Chat and those after it have arguments for it, which are read by their names.
+        if !settings.holds("zero_stage") {
+            found.over(engine_settings::passed(&reader));
+        }
         let told = found.holds("gradient_accumulation_steps") || self.lightning.is_some();
         if let Some(name) = STEPS.iter().find(|name| !told && settings.whole(name).is_some()) {
             found.adopt("gradient_accumulation_steps", settings, name);

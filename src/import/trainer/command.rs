@@ -162,9 +162,7 @@ fn gathered(
     if let Some(file) = config_file(context).and_then(|path| context.configuration(&path, imported)) {
         settings.over(file);
         options.accept("config");
-    } else if let Some((path, sections)) = own_loop::config_file(context, &options)
-        && let Some(file) = context.configuration(&path, imported)
-    {
+    } else if let Some((file, sections)) = own_loop::configuration(context, &options, imported) {
         settings.over(if sections { own_config::flattened(&file) } else { file.clone() });
         told = file;
     } else if own_loop::is_told_elsewhere(context, &options) {
