@@ -38,6 +38,13 @@ pub fn training_text(context: &ImportContext) -> Option<(String, String)> {
     let trains = |text: &str| {
         code(text).any(|line| line.contains(".backward(")) || (uses_trainer(text) && text.contains("from transformers"))
     };
+    // A Trainer of the project's own, which its modules define, is a loop.
+    if uses_trainer(&text) && !parses(&text) && !text.contains("TrainingArguments") {
+        let whole = project_text(context, &path, &text);
+        if loops(&whole) {
+            return Some((path, whole));
+        }
+    }
     if !named || trains(&text) {
         return Some((path, text));
     }
@@ -83,7 +90,7 @@ pub fn uses_trainer(text: &str) -> bool {
     if lightning::trains(text) && !text.contains("TrainingArguments") {
         return false;
     }
-    let own: Vec<&str> = text.lines().filter_map(own_trainer).collect();
+    let own: Vec<&str> = text.lines().filter_map(|line| own_trainer(line, text)).collect();
     code(text).any(|line| {
         line.match_indices("Trainer(").any(|(at, end)| {
             let before = line.get(..at + end.len() - 1).unwrap_or("");
@@ -94,9 +101,18 @@ pub fn uses_trainer(text: &str) -> bool {
 }
 
 /// The name of a class that a line begins, if it is called a trainer and is none of a library's: it stands on no class
-/// of that kind.
-fn own_trainer(line: &str) -> Option<&str> {
+/// of that kind, or on one that the project has itself.
+fn own_trainer<'t>(line: &'t str, text: &str) -> Option<&'t str> {
     let rest = line.strip_prefix("class ")?;
     let (name, bases) = rest.split_once([':', '(']).unwrap_or((rest, ""));
-    (name.ends_with("Trainer") && !bases.contains("Trainer")).then_some(name.trim())
+    let own = |base: &str| !base.contains("Trainer") || is_of_project(base, text);
+    let all = bases.split([')', ':']).next().unwrap_or("").split(',').all(|base| own(base.trim()));
+    (name.ends_with("Trainer") && all).then_some(name.trim())
+}
+
+/// Whether a module takes a class from beside it: `from .base import Trainer`.
+fn is_of_project(class: &str, text: &str) -> bool {
+    text.lines().filter_map(|line| line.strip_prefix("from .")?.split_once(" import ")).any(|(_, names)| {
+        names.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|name| name == class)
+    })
 }

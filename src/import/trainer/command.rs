@@ -92,6 +92,9 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
     methods::accept_names(kind, &settings, context);
     set_all(&mut imported, &settings, context, reader.as_ref());
     if let Some(reader) = &reader {
+        if method.is_none() {
+            length_of_script(&mut imported, &settings, reader, context);
+        }
         script_loading::attention(&mut imported, reader);
         reentrant::of_argument(&mut imported, &settings, reader);
         script_patches::say(&mut imported, reader, context);
@@ -127,6 +130,17 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
         data_parallel(&mut imported, context);
     }
     imported
+}
+
+/// The length of a sample that only a name of the script's own says, or its calls of a tokenizer.
+fn length_of_script(imported: &mut ImportedPlan, settings: &Settings, reader: &ScriptReader, context: &ImportContext) {
+    let said = imported.missing.iter().any(|missing| missing.key == keys::model::sequence_length);
+    if said || imported.get(keys::model::sequence_length).is_some() {
+        return;
+    }
+    let (name, content) = (reader.name(), reader.content());
+    let called = script_modules::called_text(context, name, content);
+    python_lengths::set(imported, settings, reader, (name, content), (reader.whole(), &called));
 }
 
 /// Takes out what a script declares and never reads; the Trainer has its own default in its place.
