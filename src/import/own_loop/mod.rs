@@ -32,7 +32,7 @@ use crate::plan::keys;
 
 use client_optimizer::ClientOptimizer;
 use lightning::LightningTrainer;
-pub use cuts::{cuts_to_the_longest, truncated};
+pub use cuts::{cuts_to_the_longest, makes_its_samples, truncated};
 pub use processes::several as several_processes;
 use recognised::uses_trainer;
 pub use recognised::{hides, is_loop, loops, parses, starts, training_text, trains};
@@ -253,7 +253,7 @@ impl OwnLoop {
         let either = |part: &str| Some(fused(part).unwrap_or(true));
         self.kernel_is_open = self.optimizer.is_none() && optimizer(&self.text, &reader, &either).is_some();
         put("optim", self.optimizer.map(Value::from), "its optimizer");
-        put("max_length", truncated(&self.text, &reader), "max_length");
+        put("max_length", truncated(&self.text, &reader).filter(|_| !makes_its_samples(&self.text)), "max_length");
         let names = ["model_name_or_path", "model_name", "model_path", "base_model", "model_id", "model"];
         if !names.iter().any(|name| settings.is_set(name)) {
             let named = ["0", "pretrained_model_name_or_path"].iter().find_map(|place| known(&made, place));

@@ -135,7 +135,8 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
 /// The length of a sample that only a name of the script's own says, or its calls of a tokenizer.
 fn length_of_script(imported: &mut ImportedPlan, settings: &Settings, reader: &ScriptReader, context: &ImportContext) {
     let said = imported.missing.iter().any(|missing| missing.key == keys::model::sequence_length);
-    if said || imported.get(keys::model::sequence_length).is_some() {
+    let prompts = own_loop::makes_its_samples(reader.whole());
+    if said || prompts || imported.get(keys::model::sequence_length).is_some() {
         return;
     }
     let (name, content) = (reader.name(), reader.content());
