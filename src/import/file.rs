@@ -113,7 +113,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         imported.unread.get_or_insert(path);
     }
     documented::complete(&mut imported, name, content, &context);
-    imported = documented::scripts::complete(imported, name, &context);
+    imported = documented::scripts::complete(imported, (name, content), &context);
     imported.distrust();
     common::surroundings(&mut imported, &context);
     liger::fit(&mut imported, &context);

@@ -53,10 +53,15 @@ impl Files for Without<'_> {
 
 /// The plan of a file of settings that no command names, by the one script that reads it: its plan is another without the
 /// file. Of several that come to different plans the file stands alone, and a note names them.
-pub fn complete(imported: ImportedPlan, name: &str, context: &ImportContext) -> ImportedPlan {
+pub fn complete(imported: ImportedPlan, (name, content): (&str, &str), context: &ImportContext) -> ImportedPlan {
     const MOST_NAMED: usize = 4;
     if !imported.notes.iter().any(|line| line == NO_SCRIPT) {
         return imported;
+    }
+    // A command that starts it with a script of another tool's: unsloth's names are the Trainer's.
+    let whole = |plan: &ImportedPlan| plan.tool != imported.tool && plan.names_no_model().is_none();
+    if let Some(started) = super::started_alone(name, content, context).filter(whole) {
+        return started;
     }
     let mut found = readers(name, context);
     match found.len() {

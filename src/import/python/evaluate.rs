@@ -202,6 +202,15 @@ impl FollowedScript<'_> {
                     return Known::Function(Rc::clone(function), Some(at));
                 }
             }
+            // What an object is asked for and does not hold itself: settings by dotted names.
+            for statement in &class.body {
+                if let PythonStatement::Function(function) = statement
+                    && function.name == "__getattr__"
+                    && !name.starts_with('_')
+                {
+                    return self.call_function(function, Some(at), vec![Known::plain(name)], BTreeMap::new(), false);
+                }
+            }
         }
         self.asked(&[], name)
     }

@@ -120,7 +120,7 @@ impl FollowedScript<'_> {
     fn ends(expression: &Expression) -> Option<StatementEnd> {
         let Expression::Call(call) = expression else { return None };
         let exits = match &call.callee {
-            Expression::Name(name) => matches!(name.as_str(), "exit" | "quit"),
+            Expression::Name(name) => matches!(name.as_str(), "exit" | "quit" | "SystemExit"),
             Expression::Attribute(owner, name) => {
                 name == "exit" && matches!(&**owner, Expression::Name(owner) if owner == "sys")
             }
