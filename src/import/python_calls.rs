@@ -206,7 +206,7 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     // unsloth patches TRL's trainers.
     if method.is_some() && !unsloth {
         trl::loss_in_parts(&mut imported, method, &settings, context);
-        trl::adapters(&mut imported, context);
+        trl::adapters(&mut imported, context, Some(&reader));
     }
     script_doubts::reconcile(&mut imported, &reader, None, reader.own());
     if reader.divided.get() {

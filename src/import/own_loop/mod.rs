@@ -1,6 +1,7 @@
 //! A training loop of one's own on models of transformers: what its text makes of its arguments, its loader, its
 //! optimizer and the types that it loads. Read, never run.
 
+mod autocast;
 mod client_optimizer;
 mod cuts;
 mod engine_settings;
@@ -30,6 +31,7 @@ use super::settings::{Settings, UNKNOWN};
 use super::trainer::reentrant;
 use crate::plan::keys;
 
+use autocast::Autocast;
 use client_optimizer::ClientOptimizer;
 use lightning::LightningTrainer;
 pub use cuts::{cuts_to_the_longest, makes_its_samples, truncated};
@@ -148,6 +150,8 @@ pub struct OwnLoop {
     splits_ranks: bool,
     /// What Lightning's Trainer is told, where that trains.
     lightning: Option<LightningTrainer>,
+    /// It computes under an autocast that is not followed.
+    casts_open: bool,
 }
 
 impl OwnLoop {
@@ -168,6 +172,7 @@ impl OwnLoop {
             syncs_each: false,
             splits_ranks: false,
             lightning: None,
+            casts_open: false,
         };
         own.silence(settings);
         own.fill(settings, file, context);
@@ -248,6 +253,13 @@ impl OwnLoop {
             let told = mixed.as_ref().filter(|found| found.value == half);
             put(half, told.map(|_| true.into()), "Accelerator(mixed_precision)");
         }
+        match Autocast::of(&reader, &self.text) {
+            // Weights of the other 16 bits have no word in a plan.
+            Autocast::Half(half) if is_stored_otherwise(&made, half) => self.casts_open = true,
+            Autocast::Half(half) => put(half, Some(true.into()), "autocast("),
+            Autocast::None => {}
+            Autocast::Open => self.casts_open = true,
+        }
         let fused = |part: &str| is_fused(part, &reader, &self.text);
         self.optimizer = optimizer(&self.text, &reader, &fused);
         let either = |part: &str| Some(fused(part).unwrap_or(true));
@@ -277,6 +289,8 @@ impl OwnLoop {
         let told = found.holds("gradient_accumulation_steps") || self.lightning.is_some();
         if let Some(name) = STEPS.iter().find(|name| !told && settings.whole(name).is_some()) {
             found.adopt("gradient_accumulation_steps", settings, name);
+        } else if let Some(name) = STEPS.iter().find(|name| !told && reader.named(&[name]).holds(name)) {
+            found.adopt("gradient_accumulation_steps", &reader.named(&[name]), name);
         } else if !told && !code(&self.text).any(|line| line.to_lowercase().contains("accum")) {
             found.set(
                 "gradient_accumulation_steps",
@@ -316,6 +330,15 @@ impl OwnLoop {
             imported.set(key, Some(told.clone()));
         }
         under_deepspeed(imported);
+        // What was told of the weights' type alone says nothing of what is computed in.
+        let of_weights = imported.get(keys::training::precision).is_some_and(|found| {
+            let told = found.origin.to_string();
+            told.contains("dtype") || told.contains("prepare_model_for")
+        });
+        if self.casts_open && of_weights {
+            imported.drop(keys::training::precision);
+            imported.miss(keys::training::precision, format!("{} has autocast(, which is not followed", self.path));
+        }
         self.by_lightning(imported, context);
         self.takes_client_optimizer(imported);
         self.unfollowed(imported);
@@ -357,6 +380,12 @@ impl OwnLoop {
             not_modelled(imported, &format!("{} loads several models: one is counted", self.path));
         }
     }
+}
+
+/// Whether a model is loaded in the other 16 bits than those.
+fn is_stored_otherwise(made: &Settings, half: &str) -> bool {
+    let stored = ["torch_dtype", "dtype"].iter().find_map(|name| made.text(name));
+    stored.is_some_and(|found| found.value.ends_with("float16") && found.value.contains('b') != half.starts_with('b'))
 }
 
 /// Whether a loader takes one item that is a batch already, of samples up to a number of tokens, as fairseq fills its.

@@ -104,7 +104,7 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
         script_doubts::adapters(&mut imported, reader, &settings);
     }
     if method.is_some() {
-        trl::adapters(&mut imported, context);
+        trl::adapters(&mut imported, context, reader.as_ref());
     }
     trl::loss_in_parts(&mut imported, method, &settings, context);
     let loops = own.is_some();
