@@ -115,8 +115,9 @@ impl FollowedScript<'_> {
             "open" | "io.open" | "codecs.open" => Known::Opened(first?.text()?.to_owned(), source.clone()),
             "os.path.dirname" => Known::plain(above(first?.text()?)).also(&source.clone()),
             "isinstance" => self.is_of_type(first?, given.at(1)?).map_or(Known::UNKNOWN, Known::plain).also(source),
-            "hasattr" | "print" | "type" | "super" | "range" | "enumerate" | "zip" | "any" | "all"
-            | "sum" | "abs" => Known::UNKNOWN,
+            "hasattr" | "print" | "type" | "super" | "range" | "enumerate" | "zip" | "any" | "all" | "sum" | "abs" => {
+                Known::UNKNOWN
+            }
             _ => return None,
         })
     }

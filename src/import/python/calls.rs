@@ -75,10 +75,12 @@ impl FollowedScript<'_> {
             }
             Known::Class(class) => self.object(&class, given),
             // `cls(…)` in a function that is called of the class.
-            Known::Collection(at) => match self.store.names(at).filter(|names| names.stands_for_class).map(|it| it.class.clone()) {
-                Some(Some(class)) => self.object(&class, given),
-                _ => Known::UNKNOWN,
-            },
+            Known::Collection(at) => {
+                match self.store.names(at).filter(|names| names.stands_for_class).map(|it| it.class.clone()) {
+                    Some(Some(class)) => self.object(&class, given),
+                    _ => Known::UNKNOWN,
+                }
+            }
             // A model that is called is no model that is loaded.
             Known::Made(path, Some(_)) if path.ends_with("from_pretrained") => {
                 self.library(format!("{path}.__call__"), given)

@@ -249,7 +249,7 @@ impl FollowedScript<'_> {
     }
 
     /// What an argument has chosen of a table: what it holds rests upon that argument.
-    fn chosen(&mut self, found: Known, source: &ArgumentSource) -> Known {
+    pub(super) fn chosen(&mut self, found: Known, source: &ArgumentSource) -> Known {
         let Known::Collection(at) = found else { return found.also(source) };
         let Some(names) = self.store.names(at).filter(|names| !names.object && source.names().next().is_some()) else {
             return found;

@@ -48,9 +48,9 @@ impl FollowedScript<'_> {
                 Self::ends(expression).unwrap_or(StatementEnd::On)
             }
             PythonStatement::Assign(target, value, line) => {
-                let value = self.evaluate(value);
+                let found = self.assigned(value);
                 self.line = *line;
-                self.assign(target, value);
+                self.assign(target, found);
                 StatementEnd::On
             }
             PythonStatement::Change(target, sign, value) => {
@@ -96,6 +96,16 @@ impl FollowedScript<'_> {
             }
             PythonStatement::Field(_) => StatementEnd::On,
         }
+    }
+
+    /// What is assigned: settings that a condition which holds has chosen rest upon it.
+    fn assigned(&mut self, value: &Expression) -> Known {
+        let found = self.evaluate(value);
+        if !matches!(value, Expression::Table(_)) {
+            return found;
+        }
+        let around = self.around.iter().fold(ArgumentSource::default(), |all, one| all.and(one));
+        self.chosen(found, &around)
     }
 
     /// Gives functions, classes and what is imported their names.
