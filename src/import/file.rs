@@ -190,8 +190,7 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
 /// where nobody gives it any: what it says by itself names a model and a batch.
 fn of_arguments(name: &str, content: &str, context: &ImportContext) -> Result<ImportedPlan, Refused> {
     let around = context.run;
-    let parses =
-        python_calls::parses_arguments(content) || content.contains("fire.Fire(") || hydra::is_script(content);
+    let parses = python_calls::parses_arguments(content) || content.contains("fire.Fire(") || hydra::is_script(content);
     let why = refused::why_not(content, parses);
     let refused = || Refused::NoTool(format!("{name}: {why}"));
     let trains = || own_loop::is_loop(content) || own_loop::trains_by_lightning(content);

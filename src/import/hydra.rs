@@ -33,8 +33,7 @@ fn composed_with(
 ) -> (Settings, Vec<String>) {
     let root = name.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
     let searched = searched(&settings);
-    let mut group =
-        GroupReader { files, root, searched, left: MAX_FILES, instead, unread: Vec::new() };
+    let mut group = GroupReader { files, root, searched, left: MAX_FILES, instead, unread: Vec::new() };
     let listed = entries(&settings);
     if listed.is_empty() || listed.iter().all(|entry| group.path("", entry).is_none_or(|path| !group.is_there(&path))) {
         return (settings, Vec::new());

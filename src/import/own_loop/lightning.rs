@@ -16,7 +16,8 @@ use crate::settings::{Settings, text, whole};
 pub fn trains(text: &str) -> bool {
     const PACKAGES: [&str; 2] = ["pytorch_lightning", "lightning"];
     let of = |line: &str, package: &str| {
-        let named = ["from ", "import "].iter().find_map(|word| line.trim_start().strip_prefix(word)?.strip_prefix(package));
+        let named =
+            ["from ", "import "].iter().find_map(|word| line.trim_start().strip_prefix(word)?.strip_prefix(package));
         named.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '.', ',']))
     };
     let imports = text.lines().any(|line| PACKAGES.iter().any(|package| of(line, package)));
@@ -63,9 +64,12 @@ impl LightningTrainer {
             Strategy::Copies if open => Strategy::Open("arguments that are not followed".to_owned()),
             found => found,
         };
-        let open = Some("arguments that are not followed".to_owned()).filter(|_| open && call.get("precision").is_none());
+        let open =
+            Some("arguments that are not followed".to_owned()).filter(|_| open && call.get("precision").is_none());
         let devices = ["devices", "gpus"].iter().find_map(|name| number_of(&call, name));
-        let nodes = call.whole("num_nodes").or_else(|| (!call.holds("num_nodes")).then(|| Setting::new(1, default("num_nodes"))));
+        let nodes = call
+            .whole("num_nodes")
+            .or_else(|| (!call.holds("num_nodes")).then(|| Setting::new(1, default("num_nodes"))));
         Some((Self { open_precision: open_precision.or(open), strategy, devices, nodes }, settings))
     }
 }

@@ -5,6 +5,7 @@ mod autocast;
 mod client_optimizer;
 mod cuts;
 mod engine_settings;
+mod filled;
 mod lightning;
 mod processes;
 mod recognised;
@@ -18,29 +19,21 @@ use super::common::ImportContext;
 use super::hydra;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
-use super::own_config;
-use super::python::ScriptReader;
-use super::python_calls::call;
-use super::python_models::{made_anew, models};
 use super::rows::not_modelled;
-use super::script_adapters::LoadedWeights;
 use super::script_defaults::{self, script_of};
-use super::script_doubts::code;
 use super::script_modules::called_text;
 use super::settings::{Settings, UNKNOWN};
-use super::trainer::reentrant;
 use crate::plan::keys;
 
-use autocast::Autocast;
 use client_optimizer::ClientOptimizer;
-use lightning::LightningTrainer;
 pub use cuts::{cuts_to_the_longest, makes_its_samples, truncated};
+use lightning::LightningTrainer;
+pub use lightning::trains as trains_by_lightning;
 pub use processes::several as several_processes;
 use recognised::uses_trainer;
 pub use recognised::{hides, is_loop, loops, parses, starts, training_text, trains};
-pub use lightning::trains as trains_by_lightning;
+use says::wrapper;
 pub use says::{calls, optimizer};
-use says::{engine_loads, given, is_fused, loader_batch, several_models, wrapper};
 
 /// What a script's arguments are in a file, and whether its names may stand in sections. What cannot be read is noted.
 pub fn configuration(
@@ -111,20 +104,6 @@ pub fn is_told_elsewhere(context: &ImportContext, options: &Settings) -> bool {
 fn is_open(path: &str) -> bool {
     path.contains(UNKNOWN)
 }
-
-/// Names for the steps between two updates.
-const STEPS: [&str; 10] = [
-    "gradient_accumulation_steps",
-    "grad_accum",
-    "grad_accum_steps",
-    "grad_acc_steps",
-    "gradient_accumulation",
-    "grad_accumulation_steps",
-    "gradient_accumulate_steps",
-    "accumulation_steps",
-    "accum_steps",
-    "accum_iter",
-];
 
 /// What a loop's text says beside its arguments.
 pub struct OwnLoop {
@@ -207,118 +186,6 @@ impl OwnLoop {
         }
     }
 
-    fn fill(&mut self, settings: &mut Settings, file: &Settings, context: &ImportContext) {
-        let known = file.clone().with(settings.clone());
-        let reader = ScriptReader::of_project(&self.path, &self.text, &self.text, known, context.outside());
-        let mut found = Settings::default();
-        let origin = |key: &str| Origin::File { name: self.path.clone(), line: None, key: key.to_owned() };
-        let mut put = |name: &str, value: Option<Value>, key: &str| {
-            if let Some(value) = value.filter(|_| !settings.is_set(name)) {
-                found.set(name, value, origin(key));
-            }
-        };
-        let batch =
-            loader_batch(&self.text).map(|part| (reader.expression(&part), format!("DataLoader(batch_size={part})")));
-        let packed = is_filled_by_tokens(batch.as_ref().and_then(|(value, _)| value.as_ref()), settings);
-        if let Some((value, key)) = batch.filter(|_| !packed && !engine_loads(&self.text)) {
-            put("per_device_train_batch_size", value, &key);
-        }
-        let loaded = models(&self.text);
-        let made = if loaded.is_empty() {
-            made_anew(&reader)
-        } else {
-            reader.calls(&loaded.iter().map(String::as_str).collect::<Vec<_>>())
-        };
-        let known = |settings: &Settings, name: &str| settings.text(name).map(|found| Value::from(found.value));
-        put(
-            "torch_dtype",
-            known(&made, "torch_dtype").or_else(|| known(&made, "dtype")),
-            "from_pretrained(torch_dtype)",
-        );
-        // Quantised weights are trained by adapters alone.
-        let adapts = self.text.contains("get_peft_model(");
-        if let Some((bits, name)) = LoadedWeights::of(&reader).bits.filter(|_| adapts) {
-            let value = if name == "bits" { bits.value.into() } else { true.into() };
-            put(name, Some(value), name);
-        }
-        let accelerator = reader.calls(&["Accelerator"]);
-        let steps = accelerator.whole("gradient_accumulation_steps").map(|found| found.value.into());
-        put("gradient_accumulation_steps", steps, "Accelerator(gradient_accumulation_steps)");
-        let plugin = reader.calls(&["GradientAccumulationPlugin"]);
-        let steps = plugin.whole("num_steps").map(|found| found.value.into());
-        put("gradient_accumulation_steps", steps, "GradientAccumulationPlugin(num_steps)");
-        self.syncs_each = plugin.is("sync_each_batch");
-        let mixed = accelerator.text("mixed_precision");
-        for half in ["bf16", "fp16"] {
-            let told = mixed.as_ref().filter(|found| found.value == half);
-            put(half, told.map(|_| true.into()), "Accelerator(mixed_precision)");
-        }
-        match Autocast::of(&reader, &self.text) {
-            // Weights of the other 16 bits have no word in a plan.
-            Autocast::Half(half) if is_stored_otherwise(&made, half) => self.casts_open = true,
-            Autocast::Half(half) => put(half, Some(true.into()), "autocast("),
-            Autocast::None => {}
-            Autocast::Open => self.casts_open = true,
-        }
-        let fused = |part: &str| is_fused(part, &reader, &self.text);
-        self.optimizer = optimizer(&self.text, &reader, &fused);
-        let either = |part: &str| Some(fused(part).unwrap_or(true));
-        self.kernel_is_open = self.optimizer.is_none() && optimizer(&self.text, &reader, &either).is_some();
-        put("optim", self.optimizer.map(Value::from), "its optimizer");
-        put("max_length", truncated(&self.text, &reader).filter(|_| !makes_its_samples(&self.text)), "max_length");
-        let names = ["model_name_or_path", "model_name", "model_path", "base_model", "model_id", "model"];
-        if !names.iter().any(|name| settings.is_set(name)) {
-            let named = ["0", "pretrained_model_name_or_path"].iter().find_map(|place| known(&made, place));
-            put("model_name_or_path", named, "from_pretrained");
-        }
-        // A call of the loop's own goes over whatever its arguments are called.
-        if reader.makes("gradient_checkpointing_enable") {
-            found.set("gradient_checkpointing", true.into(), origin("gradient_checkpointing_enable"));
-            if let Some(told) = reentrant::of_call(&reader) {
-                found.set(reentrant::NAME, told.value.into(), told.origin);
-            }
-        }
-        if let Some((trainer, told)) = LightningTrainer::of(&reader, &self.text) {
-            found.over(told);
-            self.lightning = Some(trainer);
-        }
-        // DeepSpeed-Chat and those after it have arguments for it, which are read by their names.
-        if !settings.holds("zero_stage") {
-            found.over(engine_settings::passed(&reader));
-        }
-        let told = found.holds("gradient_accumulation_steps") || self.lightning.is_some();
-        if let Some(name) = STEPS.iter().find(|name| !told && settings.whole(name).is_some()) {
-            found.adopt("gradient_accumulation_steps", settings, name);
-        } else if let Some(name) = STEPS.iter().find(|name| !told && reader.named(&[name]).holds(name)) {
-            found.adopt("gradient_accumulation_steps", &reader.named(&[name]), name);
-        } else if !told && !code(&self.text).any(|line| line.to_lowercase().contains("accum")) {
-            found.set(
-                "gradient_accumulation_steps",
-                1.into(),
-                Origin::Program(format!("{}: no accumulation in it", self.path)),
-            );
-        }
-        const EIGHT_BITS: [&str; 6] = [
-            "AORecipeKwargs",
-            "TERecipeKwargs",
-            "FP8RecipeKwargs",
-            "convert_to_float8_training",
-            "fp8_autocast",
-            "Float8LinearConfig",
-        ];
-        let asked = |name: &&&str| call(&self.text, name).is_some() && reader.reached(&[name]) != Some(false);
-        self.eight_bits = EIGHT_BITS.iter().find(asked).copied();
-        self.splits_ranks = asked(&&unfollowed::SPLIT);
-        self.given = given(&self.text, &reader, &origin);
-        self.loads_several = several_models(&self.text, &reader);
-        settings.over(found);
-        self.client_optimizer = ClientOptimizer::of(&reader, settings);
-        if packed {
-            settings.set("max_tokens", Value::Null, Origin::Program(format!("{}: of a whole batch", self.path)));
-        }
-        own_config::adopt_optimizer(settings);
-    }
-
     /// Its text, with what it calls in the modules of its project.
     pub fn text(&self) -> &str {
         &self.text
@@ -380,17 +247,6 @@ impl OwnLoop {
             not_modelled(imported, &format!("{} loads several models: one is counted", self.path));
         }
     }
-}
-
-/// Whether a model is loaded in the other 16 bits than those.
-fn is_stored_otherwise(made: &Settings, half: &str) -> bool {
-    let stored = ["torch_dtype", "dtype"].iter().find_map(|name| made.text(name));
-    stored.is_some_and(|found| found.value.ends_with("float16") && found.value.contains('b') != half.starts_with('b'))
-}
-
-/// Whether a loader takes one item that is a batch already, of samples up to a number of tokens, as fairseq fills its.
-fn is_filled_by_tokens(batch: Option<&Value>, settings: &Settings) -> bool {
-    batch.and_then(Value::as_u64) == Some(1) && settings.holds("max_tokens")
 }
 
 /// `Accelerator(mixed_precision="bf16")` under DeepSpeed turns its engine's own 16 bits on, with masters of fp32
