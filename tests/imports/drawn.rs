@@ -146,6 +146,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "eightyeighth",
         "eightyninth",
         "ninetieth",
+        "ninetyfirst",
         "scripts_first",
         "scripts_second",
     ];
