@@ -92,6 +92,24 @@ impl Filled<'_> {
         }
     }
 
+    /// The norm that it cuts gradients to, by the argument which that call itself names. Where that is none, an engine
+    /// may have its own.
+    fn clipped(&mut self, text: &str) {
+        const NAMES: [&str; 6] =
+            ["grad_clip", "clip_grad", "clip_grad_norm", "grad_clip_norm", "gradient_clip", "grad_norm_clip"];
+        let cuts = |name: &str| {
+            code(text).any(|line| {
+                line.contains("clip_grad_norm_(")
+                    && line.split(|letter: char| !is_of_name(letter)).any(|word| word == name)
+            })
+        };
+        let named =
+            NAMES.iter().find(|name| self.settings.number(name).is_some_and(|found| found.value > 0.0) && cuts(name));
+        if let Some(name) = named.filter(|_| !self.settings.is_set("max_grad_norm")) {
+            self.found.adopt("max_grad_norm", self.settings, name);
+        }
+    }
+
     /// The steps between two updates by an argument or a variable of that meaning; one where nothing is accumulated.
     fn accumulated(&mut self, reader: &ScriptReader, text: &str) {
         const STEPS_NAME: &str = "gradient_accumulation_steps";
@@ -149,6 +167,7 @@ impl OwnLoop {
         if !settings.holds("zero_stage") {
             filled.found.over(engine_settings::passed(&reader));
         }
+        filled.clipped(&self.text);
         if self.lightning.is_none() {
             filled.accumulated(&reader, &self.text);
         }
@@ -181,6 +200,10 @@ impl OwnLoop {
         ];
         CALLS.into_iter().find(|name| self.asks(reader, name))
     }
+}
+
+const fn is_of_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || letter == '_'
 }
 
 /// The optimizer that a loop makes, and whether its kernel alone is open.
