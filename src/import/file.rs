@@ -193,8 +193,7 @@ fn of_arguments(name: &str, content: &str, context: &ImportContext) -> Result<Im
     let parses = python_calls::parses_arguments(content) || content.contains("fire.Fire(") || hydra::is_script(content);
     let why = refused::why_not(content, parses);
     let refused = || Refused::NoTool(format!("{name}: {why}"));
-    let trains = || own_loop::is_loop(content) || own_loop::trains_by_lightning(content);
-    let loops = || trains() && own_loop::starts(content);
+    let loops = || own_loop::loops(content) && own_loop::starts(content);
     if !(parses || loops()) {
         return Err(refused());
     }

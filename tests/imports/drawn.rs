@@ -147,6 +147,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "eightyninth",
         "ninetieth",
         "ninetyfirst",
+        "ninetysecond",
         "scripts_first",
         "scripts_second",
     ];

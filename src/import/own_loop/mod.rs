@@ -28,7 +28,6 @@ use crate::plan::keys;
 use client_optimizer::ClientOptimizer;
 pub use cuts::{cuts_to_the_longest, makes_its_samples, truncated};
 use lightning::LightningTrainer;
-pub use lightning::trains as trains_by_lightning;
 pub use processes::several as several_processes;
 use recognised::uses_trainer;
 pub use recognised::{hides, is_loop, loops, parses, starts, training_text, trains};

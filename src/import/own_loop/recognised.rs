@@ -45,6 +45,11 @@ pub fn training_text(context: &ImportContext) -> Option<(String, String)> {
             return Some((path, whole));
         }
     }
+    // Its modules may hold what it loads.
+    if named && loops(&text) && !is_loop(&text) {
+        let whole = project_text(context, &path, &text);
+        return Some((path, if is_loop(&whole) && whole.contains("AutoModel") { whole } else { text }));
+    }
     if !named || trains(&text) {
         return Some((path, text));
     }
