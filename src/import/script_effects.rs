@@ -269,10 +269,11 @@ mod tests {
     fn a_trainers_own_steps_are_named() {
         let own = "\nclass Distiller(Trainer):\n    def compute_loss(self, model, inputs):\n        with torch.no_grad():\n            \
             t = self.teacher(**inputs)\n        return kl(model(**inputs), t)\n";
-        assert_eq!(overridden(own), ["Distiller.compute_loss"]);
+        assert!(overridden(own).is_empty(), "nobody makes one");
+        assert_eq!(overridden(&format!("{own}Distiller(model).train()\n")), ["Distiller.compute_loss"]);
         let weighted = "\nclass Weighted(Trainer):\n    def compute_loss(self, model, inputs):\n        \
             return weigh(model(**inputs).loss)\n    def create_optimizer(self):\n        kind, kwargs = \
-            self.get_optimizer_cls_and_kwargs(self.args)\n";
+            self.get_optimizer_cls_and_kwargs(self.args)\nWeighted(model).train()\n";
         assert!(overridden(weighted).is_empty());
     }
 }
