@@ -130,6 +130,13 @@ pub fn alone(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     Some(imported)
 }
 
+/// The plan of a script that takes its settings from a file of its own, where one command near it starts it, or several that
+/// come to the same.
+pub fn started_alone(name: &str, content: &str, context: &ImportContext) -> Option<ImportedPlan> {
+    let several = |imported: &ImportedPlan| imported.notes.iter().any(|note| note.starts_with("started in "));
+    alone(name, content, context).filter(|found| !several(found)).or_else(|| starters::only(name, context))
+}
+
 /// Takes defaults out that examples of a script's launch by another engine contradict.
 fn doubt_launcher(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
     let engine = |plan: &ImportedPlan| plan.get(keys::distribution::engine).map(|told| told.value.clone());

@@ -75,7 +75,14 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         "py" if bridge::is_recipe(content) => Some(bridge::of_file(name, content, &context)?),
         "py" => {
             let chosen = torchtitan::chosen(name, content, around.which)?;
-            let Some(read) = of_python(name, chosen.as_deref().unwrap_or(content), &context) else {
+            if hydra::is_script(content)
+                && let Some(started) = documented::started_alone(name, content, &context)
+            {
+                return Ok(started);
+            }
+            let composed = hydra::is_script(content).then(|| of_arguments(name, content, &context).ok()).flatten();
+            let alone = || of_python(name, chosen.as_deref().unwrap_or(content), &context);
+            let Some(read) = composed.or_else(alone) else {
                 return of_arguments(name, content, &context)
                     .or_else(|refused| documented::starters::plan(name, content, &context, refused))
                     .or_else(|refused| hydra::plan_of_script(name, content, &context).ok_or(refused));
@@ -106,7 +113,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
         imported.unread.get_or_insert(path);
     }
     documented::complete(&mut imported, name, content, &context);
-    imported = documented::scripts::complete(imported, name, &context);
+    imported = documented::scripts::complete(imported, (name, content), &context);
     imported.distrust();
     common::surroundings(&mut imported, &context);
     liger::fit(&mut imported, &context);
@@ -183,10 +190,10 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
 /// where nobody gives it any: what it says by itself names a model and a batch.
 fn of_arguments(name: &str, content: &str, context: &ImportContext) -> Result<ImportedPlan, Refused> {
     let around = context.run;
-    let parses = python_calls::parses_arguments(content) || content.contains("fire.Fire(");
+    let parses = python_calls::parses_arguments(content) || content.contains("fire.Fire(") || hydra::is_script(content);
     let why = refused::why_not(content, parses);
     let refused = || Refused::NoTool(format!("{name}: {why}"));
-    let loops = || own_loop::is_loop(content) && own_loop::starts(content);
+    let loops = || own_loop::loops(content) && own_loop::starts(content);
     if !(parses || loops()) {
         return Err(refused());
     }

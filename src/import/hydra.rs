@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::arguments;
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
+use super::script_defaults;
 use super::settings::Settings;
-use super::{Files, file, text};
+use super::{Files, ProcessView, documented::scripts::Without, file, text};
 
 /// So deep do lists name files that have lists.
 const MAX_DEPTH: usize = 4;
@@ -19,10 +21,19 @@ const MAX_FILES: usize = 64;
 /// The settings of the file called `name` with those of the files that its list of defaults names; and which of these
 /// were not to be read. A file without such a list stays what it is.
 pub fn composed(settings: Settings, name: &str, files: &dyn Files) -> (Settings, Vec<String>) {
+    composed_with(settings, name, files, BTreeMap::new())
+}
+
+/// The same with options that are taken of groups in the place of those in the list.
+fn composed_with(
+    settings: Settings,
+    name: &str,
+    files: &dyn Files,
+    instead: BTreeMap<String, String>,
+) -> (Settings, Vec<String>) {
     let root = name.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
     let searched = searched(&settings);
-    let mut group =
-        GroupReader { files, root, searched, left: MAX_FILES, instead: BTreeMap::new(), unread: Vec::new() };
+    let mut group = GroupReader { files, root, searched, left: MAX_FILES, instead, unread: Vec::new() };
     let listed = entries(&settings);
     if listed.is_empty() || listed.iter().all(|entry| group.path("", entry).is_none_or(|path| !group.is_there(&path))) {
         return (settings, Vec::new());
@@ -33,26 +44,86 @@ pub fn composed(settings: Settings, name: &str, files: &dyn Files) -> (Settings,
 
 /// The plan of the file of settings that a script in Python is started with where nobody names another.
 pub fn plan_of_script(name: &str, content: &str, context: &ImportContext) -> Option<ImportedPlan> {
-    let (path, text) = file_of_script(name, content, context.run.files)?;
-    let mut imported = file::file(&path, &text, context.run, context.catalog).ok()?;
+    let (path, text) = file_of_script(name, content, &Settings::default(), context.run.files)?;
+    // The file would be asked which script is started with it.
+    let files = Without::of(context.run.files, name);
+    let around = ProcessView { files: &files, ..context.run.copy() };
+    let mut imported = file::file(&path, &text, &around, context.catalog).ok()?;
     imported.note(format!("{name} is started with {path}, where its command names no other"));
     Some(imported)
 }
 
-/// The path and the text of that file: `@hydra.main(config_path="conf", config_name="gpt")`, NeMo's `@hydra_runner`.
-fn file_of_script(name: &str, content: &str, files: &dyn Files) -> Option<(String, String)> {
+/// Whether a script takes a file of settings by hydra: `@hydra.main(config_path="conf", config_name="train")`.
+pub fn is_script(content: &str) -> bool {
+    content.lines().any(|line| line.starts_with("@hydra.main("))
+}
+
+/// Whether a script is started with that file, where its command names no other.
+pub fn is_started_with(script: &str, content: &str, file: &str, files: &dyn Files) -> bool {
+    let found = || file_of_script(script, content, &Settings::default(), files);
+    is_script(content) && found().is_some_and(|(path, _)| files.absolute(&path) == files.absolute(file))
+}
+
+/// The settings that hydra hands the script that runs: of its file and those that this lists, with what the command says.
+pub fn of_program(context: &ImportContext, options: &Settings, imported: &mut ImportedPlan) -> Option<Settings> {
+    let (name, content) = script_defaults::script_of(context).filter(|(_, content)| is_script(content))?;
+    let (path, _) = file_of_script(&name, &content, options, context.run.files)?;
+    let file = context.configuration(&path, imported)?;
+    let listed: Vec<String> = entries(&file).into_iter().map(|entry| entry.group).filter(|it| !it.is_empty()).collect();
+    let told = arguments::overrides(&context.program.words);
+    let mut instead = BTreeMap::new();
+    for group in listed {
+        if let Some(found) = told.text(&group) {
+            instead.insert(group, found.value);
+        }
+    }
+    let (mut settings, unread) = composed_with(file, &path, context.run.files, instead.clone());
+    settings.adopt_all(&told, |name| (!instead.contains_key(name)).then(|| name.to_owned()));
+    settings.interpolate();
+    ["config_name", "cn", "config_path", "cp", "config_dir"].iter().for_each(|name| options.accept(name));
+    if let Some(path) = unread.into_iter().next() {
+        imported.note(format!("not read: {path}, which the list of defaults names"));
+        imported.unread.get_or_insert(path);
+    }
+    Some(settings)
+}
+
+/// The path and the text of that file: `@hydra.main(config_path="conf", config_name="gpt")`, NeMo's `@hydra_runner`; another
+/// one by the command's `--config-name` and `--config-path`.
+fn file_of_script(name: &str, content: &str, options: &Settings, files: &dyn Files) -> Option<(String, String)> {
     let (_, rest) = content.split_once("\n@hydra")?;
     let parts = text::arguments(rest.split_once('(')?.1);
     let told = |key: &str| {
         let value = parts.iter().find_map(|part| part.trim().strip_prefix(key)?.trim_start().strip_prefix('='))?;
         let value = value.trim();
-        value.strip_prefix(['"', '\''])?.strip_suffix(['"', '\''])
+        value.strip_prefix(['"', '\''])?.strip_suffix(['"', '\'']).map(str::to_owned)
     };
-    let (folder, file) = (told("config_path")?, told("config_name")?);
-    let own = name.rsplit_once('/').map_or_else(String::new, |(own, _)| format!("{own}/"));
-    let path = format!("{own}{folder}/{}.yaml", file.trim_end_matches(".yaml"));
+    let asked = |names: [&str; 2]| names.iter().find_map(|name| Some(options.text(name)?.value));
+    let folder = asked(["config_path", "cp"]).or_else(|| told("config_path"))?;
+    let file = asked(["config_name", "cn"]).or_else(|| told("config_name"))?;
+    let own = name.rsplit_once('/').map_or("", |(own, _)| own);
+    let folder = joined(own, &folder);
+    let path = joined(&folder, &format!("{}.yaml", file.trim_end_matches(".yaml")));
     let text = files.read(&path).ok()?;
     Some((path, text))
+}
+
+/// A path below a folder, its steps upwards taken.
+fn joined(folder: &str, path: &str) -> String {
+    if path.starts_with('/') || folder.is_empty() {
+        return path.trim_start_matches("./").to_owned();
+    }
+    let mut parts: Vec<&str> = folder.split('/').collect();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| !last.is_empty() && *last != "..") => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 /// Folders beside the file's own in which hydra looks for what lists name (`hydra.searchpath`): `file://verl/trainer/config`,

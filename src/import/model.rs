@@ -180,10 +180,9 @@ pub fn preset(context: &ImportContext, name: &str) -> Option<String> {
 /// A model of the catalogue that a name holds, whatever else it says of how that was trained: `Llama-3-8b-sft-mixture`.
 /// None where a word speaks of another architecture.
 pub fn held(context: &ImportContext, name: &str) -> Option<String> {
-    const OTHERS: [&str; 38] = [
+    const OTHERS: [&str; 37] = [
         "moe",
         "select",
-        "pro",
         "vl",
         "vid",
         "video",
@@ -227,8 +226,10 @@ pub fn held(context: &ImportContext, name: &str) -> Option<String> {
     if words.iter().any(|word| OTHERS.contains(word) || word.contains("moe") || word.contains("select")) {
         return None;
     }
+    // `LLaMA-Pro` has blocks more; the Pro of `Hermes-2-Pro-Mistral-7B` is the tuning's.
+    let first = words.iter().rposition(|word| *word == "pro").map_or(0, |at| at + 1);
     (2..words.len()).rev().find_map(|long| {
-        words.windows(long).filter(|part| sized(part)).find_map(|part| {
+        words.get(first..)?.windows(long).filter(|part| sized(part)).find_map(|part| {
             let name = part.join("-");
             context.catalog.model(&name).map(|model| model.name.clone())
         })

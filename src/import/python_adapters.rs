@@ -16,7 +16,11 @@ pub const CALLS: [&str; 4] =
 
 /// The adapters of the script whose calls these are; `unsloth` is whether that library makes them.
 pub fn set(imported: &mut ImportedPlan, calls: &ScriptCalls, reader: &ScriptReader, content: &str, unsloth: bool) {
-    let reached = if calls.rank_is_absent { Some(false) } else { reader.reached(&CALLS) };
+    const MADE: &str = "get_peft_model";
+    // A configuration that goes to a call which is not made, and to no Trainer, makes none.
+    let unused = call(content, MADE).is_some() && reader.reached(&[MADE]) == Some(false);
+    let unused = unused && !unsloth && hands_on(reader) == Some(false);
+    let reached = if calls.rank_is_absent || unused { Some(false) } else { reader.reached(&CALLS) };
     if reached != Some(false) {
         low_rank(imported, calls, reader, unsloth);
     }

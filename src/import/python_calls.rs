@@ -107,9 +107,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let path = &path;
     let options = trainer::completed_options(arguments::read(&context.program.words).options, context);
     let mut opened = ImportedPlan::default();
-    let file = own_loop::config_file(context, &options)
-        .and_then(|(path, _)| context.configuration(&path, &mut opened))
-        .unwrap_or_default();
+    let file = own_loop::configuration(context, &options, &mut opened).map_or_else(Settings::default, |(file, _)| file);
     let given = own_config::flattened(&file).with(options.clone());
     let mut imported = read(path, &content, file.with(given.clone()), context);
     opened.notes.into_iter().for_each(|line| imported.note(line));
@@ -208,7 +206,7 @@ fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, cont
     // unsloth patches TRL's trainers.
     if method.is_some() && !unsloth {
         trl::loss_in_parts(&mut imported, method, &settings, context);
-        trl::adapters(&mut imported, context);
+        trl::adapters(&mut imported, context, Some(&reader));
     }
     script_doubts::reconcile(&mut imported, &reader, None, reader.own());
     if reader.divided.get() {

@@ -70,7 +70,10 @@ pub fn reconcile(imported: &mut ImportedPlan, reader: &ScriptReader, own: Option
         );
         const ON: &str = "gradient_checkpointing_enable";
         let turned_on = named.is_some_and(|part| part.starts_with(ON)) && reader.sure_calls(ON) > 0;
-        if turned_on && guessed {
+        // A Trainer that is told not to turn it on leaves what the script itself has turned on.
+        let told_off = *key == keys::training::activation_checkpointing
+            && imported.get(key).is_some_and(|found| found.value == "none");
+        if turned_on && (guessed || told_off) {
             imported.say(keys::training::activation_checkpointing, "full", Origin::Program(format!("{path}: {ON}(")));
             reentrant::say(imported, reentrant::of_call(reader).or_else(|| settings.flag(reentrant::NAME)));
         } else if let Some(part) = named.filter(|_| guessed) {

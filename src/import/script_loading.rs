@@ -48,9 +48,14 @@ impl ToldKeyword {
 fn told(reader: &ScriptReader, names: &[&str]) -> ToldKeyword {
     match followed(reader, names) {
         // What is written nowhere is not handed on by `**` either.
-        ToldKeyword::Open if !names.iter().any(|name| reader.whole().contains(name)) => ToldKeyword::Nothing,
+        ToldKeyword::Open if !names.iter().any(|name| is_written(reader.whole(), name)) => ToldKeyword::Nothing,
         found => found,
     }
+}
+
+/// Whether a name stands in a line that is no comment.
+fn is_written(text: &str, name: &str) -> bool {
+    text.lines().any(|line| line.contains(name) && !line.trim_start().starts_with('#'))
 }
 
 fn followed(reader: &ScriptReader, names: &[&str]) -> ToldKeyword {

@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use super::common::ImportContext;
 use super::script_defaults::{LONGEST, is_name};
 
+/// Libraries that no project has modules of.
+const OTHERS: [&str; 6] = ["transformers", "torch", "typing", "dataclasses", "datasets", "peft"];
+
 /// The text of a script with those of the modules of its own project that it imports from.
 pub fn project_text(context: &ImportContext, path: &str, text: &str) -> String {
     const MOST: usize = 12;
@@ -120,7 +123,6 @@ fn is_word(text: &str, name: &str) -> bool {
 /// Files of its own project that a script imports from: `from pkg.arguments import A`, `from pkg import arguments`,
 /// `from .arguments import A`.
 pub fn of(path: &str, text: &str) -> Vec<String> {
-    const OTHERS: [&str; 6] = ["transformers", "torch", "typing", "dataclasses", "datasets", "peft"];
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut files = Vec::new();
     for (module, names) in imports(text) {
@@ -152,30 +154,54 @@ pub fn of(path: &str, text: &str) -> Vec<String> {
     files
 }
 
-/// Modules of a package in which what a script takes from it is defined: `from pkg import A`, where the `__init__.py` of
-/// the package has `from .module import A`.
+/// Modules of a package in which what a script takes from it is defined: `from pkg.utils import A`, where the `__init__.py` of
+/// that package has `from .module import A` or `from pkg.utils.module import A`.
 fn packaged(context: &ImportContext, path: &str, text: &str) -> Vec<String> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut files = Vec::new();
-    for (module, names) in imports(text).filter(|(module, _)| !module.contains('.')) {
-        let beside = if folder.is_empty() { None } else { Some(format!("{folder}/{module}")) };
-        let places = beside.into_iter().chain([module.to_owned()]);
-        let found = places
-            .into_iter()
-            .find_map(|place| Some((context.run.files.read(&format!("{place}/__init__.py")).ok()?, place)));
-        let Some((inner, place)) = found else { continue };
-        let wanted: Vec<&str> = names.split(',').map(str::trim).collect();
-        let defines = |names: &str| names.split(',').any(|name| wanted.contains(&name.trim()));
-        let own = imports(&inner).filter(|(from, names)| from.starts_with('.') && defines(names));
-        files.extend(own.map(|(from, _)| format!("{place}/{}.py", from.trim_start_matches('.').replace('.', "/"))));
+    for (module, names) in imports(text).filter(|(module, _)| !OTHERS.iter().any(|other| module.starts_with(other))) {
+        let inside = module.trim_start_matches('.').replace('.', "/");
+        let beside = if folder.is_empty() { None } else { Some(format!("{folder}/")) };
+        let roots = beside.into_iter().chain(if module.starts_with('.') { None } else { Some(String::new()) });
+        let found = roots.into_iter().find_map(|root| {
+            let init = format!("{root}{inside}/__init__.py");
+            Some((context.run.files.read(&init).ok().filter(|_| !inside.is_empty())?, root))
+        });
+        let Some((inner, root)) = found else { continue };
+        let wanted: Vec<&str> = names.split(',').map(str::trim).filter(|name| is_name(name)).collect();
+        for (from, names) in imports(&inner) {
+            let file = match from.strip_prefix('.') {
+                Some(own) => format!("{root}{inside}/{}.py", own.replace('.', "/")),
+                None => format!("{root}{}.py", from.replace('.', "/")),
+            };
+            let all = || names.trim() == "*" && context.run.files.read(&file).is_ok_and(|text| defines(&text, &wanted));
+            if names.split(',').any(|name| wanted.contains(&name.trim())) || all() {
+                files.push(file);
+            }
+        }
     }
     files.dedup();
     files
 }
 
-/// What a text imports from where, of statements on one line, those in its functions too.
+/// Whether a module defines a function or a class of one of these names.
+fn defines(text: &str, names: &[&str]) -> bool {
+    let defined = text.lines().filter_map(|line| line.strip_prefix("def ").or_else(|| line.strip_prefix("class ")));
+    defined.filter_map(|rest| rest.split(['(', ':']).next()).any(|name| names.contains(&name.trim()))
+}
+
+/// What a text imports from where, those in its functions too; names in brackets may stand over several lines.
 fn imports(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.lines().filter_map(|line| line.trim_start().strip_prefix("from ")?.split_once(" import "))
+    let mut from = 0;
+    text.split_inclusive('\n').filter_map(move |line| {
+        let start = from;
+        from += line.len();
+        let (module, names) = line.trim().strip_prefix("from ")?.split_once(" import ")?;
+        let Some(first) = names.trim_start().strip_prefix('(') else { return Some((module, names)) };
+        let open = start + line.find('(').map_or(0, |at| at + 1);
+        let within = text.get(open..).and_then(|rest| rest.split_once(')')).map_or(first, |(within, _)| within);
+        Some((module, within))
+    })
 }
 
 /// Modules that a package hands on: `from pkg.arguments import A` in the `__init__.py` of the package that a script

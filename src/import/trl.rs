@@ -9,10 +9,12 @@ use super::common::ImportContext;
 use super::imported::ImportedPlan;
 use super::launch::{World, base};
 use super::origin::{Origin, Setting};
+use super::python::{PassedArgument, ScriptReader};
 use super::rows::not_modelled;
 use super::script_defaults::script_of;
 use super::settings::{DefaultValue, Settings};
 use super::trainer::reentrant;
+use super::trainer_by_name;
 use super::versions::{self, NEWEST};
 use crate::plan::keys;
 
@@ -200,7 +202,7 @@ pub fn loss_in_parts(imported: &mut ImportedPlan, method: Option<&str>, settings
 
 /// TRL casts the adapters of a quantised base to bf16: those of 4 bits under bf16 (`trainer/*_trainer.py` of 0.9 to 0.26,
 /// `peft_module_casting_to_bf16`), whatever is quantised since 0.27 (`param.data.to(torch.bfloat16)`).
-pub fn adapters(imported: &mut ImportedPlan, context: &ImportContext) {
+pub fn adapters(imported: &mut ImportedPlan, context: &ImportContext, reader: Option<&ScriptReader>) {
     let Some(bits) = imported.whole(keys::lora::base_bits) else { return };
     // FSDP raises what trains to fp32 again (accelerate, `prepare_model`: `param.data.to(torch.float32)`).
     let sharded = imported.get(keys::distribution::engine).and_then(|found| found.value.as_str());
@@ -218,6 +220,34 @@ pub fn adapters(imported: &mut ImportedPlan, context: &ImportContext) {
     if newer || (bits == 4 && precision.is_some_and(|word| word.starts_with("bf16"))) {
         let option = "adapters of a quantised base in bf16".to_owned();
         imported.say(keys::lora::dtype, "bf16", Origin::Default { framework: VERSION, option });
+    }
+    let prepares = versions::of(&context.run.versions, "trl").and_then(|range| range.is_within((0, 0), PREPARES));
+    if prepares == Some(true) && reader.is_none_or(|reader| makes_adapters(reader)) {
+        prepare_base(imported, bits);
+    }
+}
+
+/// Before that release TRL's trainers prepare a quantised base for the adapters that they make themselves
+/// (`trainer/sft_trainer.py` of 0.7 to 0.25, `prepare_model_for_kbit_training`).
+const PREPARES: (u64, u64) = (0, 26);
+
+/// Whether a script leaves its adapters to TRL's trainer.
+fn makes_adapters(reader: &ScriptReader) -> bool {
+    let passed = reader.passed(&trainer_by_name::TRAINERS, "peft_config");
+    passed.iter().any(|(passed, certain)| *certain && matches!(passed, PassedArgument::Made(..)))
+}
+
+/// What such a preparation raises to fp32: the norms, the embeddings and the head. Under bf16 and 4 bits TRL casts the latter
+/// two back (`trainer/utils.py`, `peft_module_casting_to_bf16`).
+fn prepare_base(imported: &mut ImportedPlan, bits: u64) {
+    let Some(found) = imported.get(keys::training::precision) else { return };
+    let autocast = !found.origin.to_string().contains("dtype");
+    let origin = Origin::Derived(format!("{}: TRL raises what is not quantised to fp32", found.origin));
+    match found.value.as_str().unwrap_or_default() {
+        "fp16" if autocast => imported.say(keys::training::precision, "fp16-mixed", origin),
+        "bf16" if autocast && bits != 4 => imported.say(keys::training::precision, "bf16-mixed", origin),
+        "fp16" | "bf16" if !autocast => imported.say(keys::training::precision, "fp32", origin),
+        _ => {}
     }
 }
 

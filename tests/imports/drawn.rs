@@ -146,6 +146,8 @@ fn the_draws_are_broad_and_mostly_right() {
         "eightyeighth",
         "eightyninth",
         "ninetieth",
+        "ninetyfirst",
+        "ninetysecond",
         "scripts_first",
         "scripts_second",
     ];

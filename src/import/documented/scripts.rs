@@ -6,7 +6,7 @@ use super::super::common::ImportContext;
 use super::super::documented_commands::LONGEST;
 use super::super::imported::ImportedPlan;
 use super::super::trainer::NO_SCRIPT;
-use super::super::{Files, ProcessView, file, launch};
+use super::super::{Files, ProcessView, file, hydra, launch};
 use crate::files::Unread;
 
 /// Folders of such scripts, below the file's own and those above, each with the folders in it.
@@ -22,9 +22,16 @@ const MOST_SCRIPTS: usize = 200;
 const MOST_READERS: usize = 6;
 
 /// Files but for one.
-struct Without<'a> {
+pub struct Without<'a> {
     files: &'a dyn Files,
     path: String,
+}
+
+impl<'a> Without<'a> {
+    /// All of `files` but that one.
+    pub fn of(files: &'a dyn Files, path: &str) -> Self {
+        Self { files, path: files.absolute(path) }
+    }
 }
 
 impl Files for Without<'_> {
@@ -46,10 +53,15 @@ impl Files for Without<'_> {
 
 /// The plan of a file of settings that no command names, by the one script that reads it: its plan is another without the
 /// file. Of several that come to different plans the file stands alone, and a note names them.
-pub fn complete(imported: ImportedPlan, name: &str, context: &ImportContext) -> ImportedPlan {
+pub fn complete(imported: ImportedPlan, (name, content): (&str, &str), context: &ImportContext) -> ImportedPlan {
     const MOST_NAMED: usize = 4;
     if !imported.notes.iter().any(|line| line == NO_SCRIPT) {
         return imported;
+    }
+    // A command that starts it with a script of another tool's: unsloth's names are the Trainer's.
+    let whole = |plan: &ImportedPlan| plan.tool != imported.tool && plan.names_no_model().is_none();
+    if let Some(started) = super::started_alone(name, content, context).filter(whole) {
+        return started;
     }
     let mut found = readers(name, context);
     match found.len() {
@@ -67,7 +79,7 @@ pub fn complete(imported: ImportedPlan, name: &str, context: &ImportContext) -> 
 /// The scripts that read the file, each with its plan, of alike ones the first.
 pub fn readers(name: &str, context: &ImportContext) -> Vec<(String, ImportedPlan)> {
     let around = context.run;
-    let without = Without { files: around.files, path: around.files.absolute(name) };
+    let without = Without::of(around.files, name);
     let alone = ProcessView { files: &without, ..around.copy() };
     let mut found: Vec<(String, ImportedPlan)> = Vec::new();
     for (path, text) in naming(name, context).into_iter().take(MOST_READERS) {
@@ -123,7 +135,8 @@ fn naming(name: &str, context: &ImportContext) -> Vec<(String, String)> {
     scripts.retain(|path| seen.insert(path.clone()));
     let texts = scripts.into_iter().take(MOST_SCRIPTS).filter_map(|path| {
         let text = files.read(&path).ok().filter(|text| text.len() <= LONGEST)?;
-        quoted.iter().any(|quoted| text.contains(quoted.as_str())).then_some((path, text))
+        let named = quoted.iter().any(|quoted| text.contains(quoted.as_str()));
+        (named || hydra::is_started_with(&path, &text, name, files)).then_some((path, text))
     });
     texts.collect()
 }

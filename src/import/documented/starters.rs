@@ -201,8 +201,9 @@ fn is_started(words: &[String], name: &str, beside: bool) -> bool {
     if !name.ends_with(".py") {
         return names_file(words, name, beside);
     }
-    let first = words.iter().find(|word| word.ends_with(".py"));
-    first.is_some_and(|path| names(path, name, beside)) || (program.module && is_module(&program.path, name))
+    // The text of `bash -c` is one word.
+    let first = words.iter().find(|word| word.ends_with(".py")).unwrap_or(&program.path);
+    names(first, name, beside) || (program.module && is_module(&program.path, name))
 }
 
 /// The scripts whose commands all fit, each with its text: those of the nearest folder that has one.

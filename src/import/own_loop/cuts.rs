@@ -35,6 +35,14 @@ pub fn truncated(text: &str, reader: &ScriptReader) -> Option<Value> {
     found
 }
 
+/// Whether a script makes its samples by its model itself, as those that train by rewards do: what its tokenizer cuts are
+/// prompts, to which answers are added.
+pub fn makes_its_samples(text: &str) -> bool {
+    const WAYS: [&str; 4] = ["ppo", "grpo", "rlhf", "reinforce"];
+    let lower = || code(text).map(str::to_lowercase);
+    code(text).any(|line| line.contains(".generate(")) && lower().any(|line| WAYS.iter().any(|way| line.contains(way)))
+}
+
 /// Where a length is named beside the word that cuts to it.
 fn cutting(text: &str) -> impl Iterator<Item = usize> + '_ {
     const NEAR: usize = 200;

@@ -1,8 +1,12 @@
 //! A training loop of one's own on models of transformers: what its text makes of its arguments, its loader, its
 //! optimizer and the types that it loads. Read, never run.
 
+mod autocast;
 mod client_optimizer;
 mod cuts;
+mod engine_settings;
+mod filled;
+mod lightning;
 mod processes;
 mod recognised;
 mod reductions;
@@ -12,31 +16,40 @@ mod unfollowed;
 use serde_json::Value;
 
 use super::common::ImportContext;
+use super::hydra;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
-use super::own_config;
-use super::python::ScriptReader;
-use super::python_calls::call;
-use super::python_models::{made_anew, models};
 use super::rows::not_modelled;
-use super::script_adapters::LoadedWeights;
 use super::script_defaults::{self, script_of};
-use super::script_doubts::code;
 use super::script_modules::called_text;
 use super::settings::{Settings, UNKNOWN};
-use super::trainer::reentrant;
 use crate::plan::keys;
 
 use client_optimizer::ClientOptimizer;
-pub use cuts::{cuts_to_the_longest, truncated};
+pub use cuts::{cuts_to_the_longest, makes_its_samples, truncated};
+use lightning::LightningTrainer;
 pub use processes::several as several_processes;
 use recognised::uses_trainer;
 pub use recognised::{hides, is_loop, loops, parses, starts, training_text, trains};
+use says::wrapper;
 pub use says::{calls, optimizer};
-use says::{engine_loads, given, is_fused, loader_batch, several_models, wrapper};
+
+/// What a script's arguments are in a file, and whether its names may stand in sections. What cannot be read is noted.
+pub fn configuration(
+    context: &ImportContext,
+    options: &Settings,
+    imported: &mut ImportedPlan,
+) -> Option<(Settings, bool)> {
+    let trains = || training_text(context).is_some_and(|(_, text)| is_loop(&text) || uses_trainer(&text));
+    if let Some(settings) = trains().then(|| hydra::of_program(context, options, imported)).flatten() {
+        return Some((settings, true));
+    }
+    let (path, sections) = config_file(context, options)?;
+    Some((context.configuration(&path, imported)?, sections))
+}
 
 /// Where a script's arguments stand in a file: the path, and whether its names may stand in sections.
-pub fn config_file(context: &ImportContext, options: &Settings) -> Option<(String, bool)> {
+fn config_file(context: &ImportContext, options: &Settings) -> Option<(String, bool)> {
     const LOADERS: [&str; 6] =
         ["yaml.safe_load", "yaml.load", "OmegaConf.load", "json.load", "load_config(", "FullLoader"];
     const NAMES: [&str; 12] = [
@@ -91,20 +104,6 @@ fn is_open(path: &str) -> bool {
     path.contains(UNKNOWN)
 }
 
-/// Names for the steps between two updates.
-const STEPS: [&str; 10] = [
-    "gradient_accumulation_steps",
-    "grad_accum",
-    "grad_accum_steps",
-    "grad_acc_steps",
-    "gradient_accumulation",
-    "grad_accumulation_steps",
-    "gradient_accumulate_steps",
-    "accumulation_steps",
-    "accum_steps",
-    "accum_iter",
-];
-
 /// What a loop's text says beside its arguments.
 pub struct OwnLoop {
     path: String,
@@ -127,6 +126,10 @@ pub struct OwnLoop {
     syncs_each: bool,
     /// It splits its ranks by accelerate's configuration for that.
     splits_ranks: bool,
+    /// What Lightning's Trainer is told, where that trains.
+    lightning: Option<LightningTrainer>,
+    /// It computes under an autocast that is not followed.
+    casts_open: bool,
 }
 
 impl OwnLoop {
@@ -146,6 +149,8 @@ impl OwnLoop {
             eight_bits: None,
             syncs_each: false,
             splits_ranks: false,
+            lightning: None,
+            casts_open: false,
         };
         own.silence(settings);
         own.fill(settings, file, context);
@@ -180,101 +185,6 @@ impl OwnLoop {
         }
     }
 
-    fn fill(&mut self, settings: &mut Settings, file: &Settings, context: &ImportContext) {
-        let known = file.clone().with(settings.clone());
-        let reader = ScriptReader::of_project(&self.path, &self.text, &self.text, known, context.outside());
-        let mut found = Settings::default();
-        let origin = |key: &str| Origin::File { name: self.path.clone(), line: None, key: key.to_owned() };
-        let mut put = |name: &str, value: Option<Value>, key: &str| {
-            if let Some(value) = value.filter(|_| !settings.is_set(name)) {
-                found.set(name, value, origin(key));
-            }
-        };
-        let batch =
-            loader_batch(&self.text).map(|part| (reader.expression(&part), format!("DataLoader(batch_size={part})")));
-        let packed = is_filled_by_tokens(batch.as_ref().and_then(|(value, _)| value.as_ref()), settings);
-        if let Some((value, key)) = batch.filter(|_| !packed && !engine_loads(&self.text)) {
-            put("per_device_train_batch_size", value, &key);
-        }
-        let loaded = models(&self.text);
-        let made = if loaded.is_empty() {
-            made_anew(&reader)
-        } else {
-            reader.calls(&loaded.iter().map(String::as_str).collect::<Vec<_>>())
-        };
-        let known = |settings: &Settings, name: &str| settings.text(name).map(|found| Value::from(found.value));
-        put(
-            "torch_dtype",
-            known(&made, "torch_dtype").or_else(|| known(&made, "dtype")),
-            "from_pretrained(torch_dtype)",
-        );
-        // Quantised weights are trained by adapters alone.
-        let adapts = self.text.contains("get_peft_model(");
-        if let Some((bits, name)) = LoadedWeights::of(&reader).bits.filter(|_| adapts) {
-            let value = if name == "bits" { bits.value.into() } else { true.into() };
-            put(name, Some(value), name);
-        }
-        let accelerator = reader.calls(&["Accelerator"]);
-        let steps = accelerator.whole("gradient_accumulation_steps").map(|found| found.value.into());
-        put("gradient_accumulation_steps", steps, "Accelerator(gradient_accumulation_steps)");
-        let plugin = reader.calls(&["GradientAccumulationPlugin"]);
-        let steps = plugin.whole("num_steps").map(|found| found.value.into());
-        put("gradient_accumulation_steps", steps, "GradientAccumulationPlugin(num_steps)");
-        self.syncs_each = plugin.is("sync_each_batch");
-        let mixed = accelerator.text("mixed_precision");
-        for half in ["bf16", "fp16"] {
-            let told = mixed.as_ref().filter(|found| found.value == half);
-            put(half, told.map(|_| true.into()), "Accelerator(mixed_precision)");
-        }
-        let fused = |part: &str| is_fused(part, &reader, &self.text);
-        self.optimizer = optimizer(&self.text, &reader, &fused);
-        let either = |part: &str| Some(fused(part).unwrap_or(true));
-        self.kernel_is_open = self.optimizer.is_none() && optimizer(&self.text, &reader, &either).is_some();
-        put("optim", self.optimizer.map(Value::from), "its optimizer");
-        put("max_length", truncated(&self.text, &reader), "max_length");
-        let names = ["model_name_or_path", "model_name", "model_path", "base_model", "model_id", "model"];
-        if !names.iter().any(|name| settings.is_set(name)) {
-            let named = ["0", "pretrained_model_name_or_path"].iter().find_map(|place| known(&made, place));
-            put("model_name_or_path", named, "from_pretrained");
-        }
-        // A call of the loop's own goes over whatever its arguments are called.
-        if reader.makes("gradient_checkpointing_enable") {
-            found.set("gradient_checkpointing", true.into(), origin("gradient_checkpointing_enable"));
-            if let Some(told) = reentrant::of_call(&reader) {
-                found.set(reentrant::NAME, told.value.into(), told.origin);
-            }
-        }
-        let told = found.holds("gradient_accumulation_steps");
-        if let Some(name) = STEPS.iter().find(|name| !told && settings.whole(name).is_some()) {
-            found.adopt("gradient_accumulation_steps", settings, name);
-        } else if !told && !code(&self.text).any(|line| line.to_lowercase().contains("accum")) {
-            found.set(
-                "gradient_accumulation_steps",
-                1.into(),
-                Origin::Program(format!("{}: no accumulation in it", self.path)),
-            );
-        }
-        const EIGHT_BITS: [&str; 6] = [
-            "AORecipeKwargs",
-            "TERecipeKwargs",
-            "FP8RecipeKwargs",
-            "convert_to_float8_training",
-            "fp8_autocast",
-            "Float8LinearConfig",
-        ];
-        let asked = |name: &&&str| call(&self.text, name).is_some() && reader.reached(&[name]) != Some(false);
-        self.eight_bits = EIGHT_BITS.iter().find(asked).copied();
-        self.splits_ranks = asked(&&unfollowed::SPLIT);
-        self.given = given(&self.text, &reader, &origin);
-        self.loads_several = several_models(&self.text, &reader);
-        settings.over(found);
-        self.client_optimizer = ClientOptimizer::of(&reader, settings);
-        if packed {
-            settings.set("max_tokens", Value::Null, Origin::Program(format!("{}: of a whole batch", self.path)));
-        }
-        own_config::adopt_optimizer(settings);
-    }
-
     /// Its text, with what it calls in the modules of its project.
     pub fn text(&self) -> &str {
         &self.text
@@ -286,6 +196,16 @@ impl OwnLoop {
             imported.set(key, Some(told.clone()));
         }
         under_deepspeed(imported);
+        // What was told of the weights' type alone says nothing of what is computed in.
+        let of_weights = imported.get(keys::training::precision).is_some_and(|found| {
+            let told = found.origin.to_string();
+            told.contains("dtype") || told.contains("prepare_model_for")
+        });
+        if self.casts_open && of_weights {
+            imported.drop(keys::training::precision);
+            imported.miss(keys::training::precision, format!("{} has autocast(, which is not followed", self.path));
+        }
+        self.by_lightning(imported, context);
         self.takes_client_optimizer(imported);
         self.unfollowed(imported);
         if self.kernel_is_open {
@@ -313,7 +233,7 @@ impl OwnLoop {
             let names = others.iter().fold(format!("--{first}"), |names, name| format!("{names}, --{name}"));
             imported.note(format!("{}: its loop never names {names}: without effect in it", self.path));
         }
-        if context.launchers.is_empty() && context.world.total.is_none() {
+        if context.launchers.is_empty() && context.world.total.is_none() && self.lightning.is_none() {
             self.processes(imported, context);
         }
         let denoises = imported
@@ -326,11 +246,6 @@ impl OwnLoop {
             not_modelled(imported, &format!("{} loads several models: one is counted", self.path));
         }
     }
-}
-
-/// Whether a loader takes one item that is a batch already, of samples up to a number of tokens, as fairseq fills its.
-fn is_filled_by_tokens(batch: Option<&Value>, settings: &Settings) -> bool {
-    batch.and_then(Value::as_u64) == Some(1) && settings.holds("max_tokens")
 }
 
 /// `Accelerator(mixed_precision="bf16")` under DeepSpeed turns its engine's own 16 bits on, with masters of fp32

@@ -6,6 +6,7 @@ use super::super::script_classes;
 use super::super::script_defaults::script_of;
 use super::super::script_doubts::code;
 use super::super::script_modules::project_text;
+use super::lightning;
 
 /// Whether the script that runs trains a model of transformers by its own text: with a loop of its own, or with a
 /// Trainer whose arguments come from the command line.
@@ -26,12 +27,29 @@ pub fn parses(text: &str) -> bool {
 pub fn training_text(context: &ImportContext) -> Option<(String, String)> {
     const TRAINING: [&str; 9] = ["train", "tune", "sft", "dpo", "rlhf", "grpo", "ppo", "distil", "lora"];
     let (path, text) = script_of(context)?;
+    // What it fits, and by which optimizer, its modules say.
+    if lightning::trains(&text) {
+        let whole = project_text(context, &path, &text);
+        return Some((path, whole));
+    }
     let tells = |word: &str| TRAINING.iter().any(|part| word.to_lowercase().contains(part));
     let first = context.program.words.first().filter(|word| !word.starts_with('-'));
     let named = tells(context.program.name()) || first.is_some_and(|word| tells(word));
     let trains = |text: &str| {
         code(text).any(|line| line.contains(".backward(")) || (uses_trainer(text) && text.contains("from transformers"))
     };
+    // A Trainer of the project's own, which its modules define, is a loop.
+    if uses_trainer(&text) && !parses(&text) && !text.contains("TrainingArguments") {
+        let whole = project_text(context, &path, &text);
+        if loops(&whole) {
+            return Some((path, whole));
+        }
+    }
+    // Its modules may hold what it loads.
+    if named && loops(&text) && !is_loop(&text) {
+        let whole = project_text(context, &path, &text);
+        return Some((path, if is_loop(&whole) && whole.contains("AutoModel") { whole } else { text }));
+    }
     if !named || trains(&text) {
         return Some((path, text));
     }
@@ -69,12 +87,15 @@ pub fn starts(text: &str) -> bool {
 
 /// Whether a script that is known to train has a loop of its own, on models of whatever library.
 pub fn loops(text: &str) -> bool {
-    !uses_trainer(text) && code(text).any(|line| line.contains(".backward("))
+    lightning::trains(text) || !uses_trainer(text) && code(text).any(|line| line.contains(".backward("))
 }
 
 /// Whether a script makes a Trainer of a library.
 pub fn uses_trainer(text: &str) -> bool {
-    let own: Vec<&str> = text.lines().filter_map(own_trainer).collect();
+    if lightning::trains(text) && !text.contains("TrainingArguments") {
+        return false;
+    }
+    let own: Vec<&str> = text.lines().filter_map(|line| own_trainer(line, text)).collect();
     code(text).any(|line| {
         line.match_indices("Trainer(").any(|(at, end)| {
             let before = line.get(..at + end.len() - 1).unwrap_or("");
@@ -85,9 +106,18 @@ pub fn uses_trainer(text: &str) -> bool {
 }
 
 /// The name of a class that a line begins, if it is called a trainer and is none of a library's: it stands on no class
-/// of that kind.
-fn own_trainer(line: &str) -> Option<&str> {
+/// of that kind, or on one that the project has itself.
+fn own_trainer<'t>(line: &'t str, text: &str) -> Option<&'t str> {
     let rest = line.strip_prefix("class ")?;
     let (name, bases) = rest.split_once([':', '(']).unwrap_or((rest, ""));
-    (name.ends_with("Trainer") && !bases.contains("Trainer")).then_some(name.trim())
+    let own = |base: &str| !base.contains("Trainer") || is_of_project(base, text);
+    let all = bases.split([')', ':']).next().unwrap_or("").split(',').all(|base| own(base.trim()));
+    (name.ends_with("Trainer") && all).then_some(name.trim())
+}
+
+/// Whether a module takes a class from beside it: `from .base import Trainer`.
+fn is_of_project(class: &str, text: &str) -> bool {
+    text.lines().filter_map(|line| line.strip_prefix("from .")?.split_once(" import ")).any(|(_, names)| {
+        names.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|name| name == class)
+    })
 }

@@ -114,10 +114,37 @@ impl FollowedScript<'_> {
             }
             "open" | "io.open" | "codecs.open" => Known::Opened(first?.text()?.to_owned(), source.clone()),
             "os.path.dirname" => Known::plain(above(first?.text()?)).also(&source.clone()),
-            "hasattr" | "isinstance" | "print" | "type" | "super" | "range" | "enumerate" | "zip" | "any" | "all"
-            | "sum" | "abs" => Known::UNKNOWN,
+            "isinstance" => self.is_of_type(first?, given.at(1)?).map_or(Known::UNKNOWN, Known::plain).also(source),
+            "hasattr" | "print" | "type" | "super" | "range" | "enumerate" | "zip" | "any" | "all" | "sum" | "abs" => {
+                Known::UNKNOWN
+            }
             _ => return None,
         })
+    }
+
+    /// Whether a value is of one of Python's own types, where both are known.
+    fn is_of_type(&self, value: &Known, class: &Known) -> Option<bool> {
+        let Known::Open(path) = class else { return None };
+        let [name] = path.as_slice() else { return None };
+        let own = match value {
+            Known::Plain(Value::String(_), _) => "str",
+            Known::Plain(Value::Bool(_), _) => "bool",
+            Known::Plain(Value::Number(number), _) if number.is_i64() => "int",
+            Known::Plain(Value::Number(_), _) => "float",
+            Known::Collection(at) => match self.store.get(*at)? {
+                Collection::List(_) => "list",
+                Collection::Names(names) if !names.object => "dict",
+                Collection::Names(_) => return None,
+            },
+            _ => return None,
+        };
+        // What a file lists may have become a tuple, and a truth value is a whole number too.
+        match name.as_str() {
+            "dict" | "str" | "float" => Some(own == name),
+            "int" if own != "bool" => Some(own == name),
+            "bool" | "list" if own != "list" => Some(own == name),
+            _ => None,
+        }
     }
 
     /// The default of a name that something has not, where it is certain that it has not.
@@ -146,6 +173,8 @@ impl FollowedScript<'_> {
                 let path = if let Known::Open(path) = owner { path.clone() } else { Vec::new() };
                 let found = self.asked(&path, &asked);
                 Some(match given.at(1) {
+                    // What a call has made is not known to lack the name, unless a file of settings was read that does.
+                    Some(_) if found.is_open() && !self.may_lack(owner) => Known::UNKNOWN,
                     Some(default) if found.is_open() => default.clone().also(&ArgumentSource::argument(&asked)),
                     _ => found,
                 })
@@ -156,12 +185,20 @@ impl FollowedScript<'_> {
         }
     }
 
+    /// Whether something that is not known may be said to lack a name: an argument of the script's, or what stands for a
+    /// file of settings that was read with the command.
+    fn may_lack(&self, owner: &Known) -> bool {
+        let read = || self.own.iter().any(|(_, told)| told.origin.is_of_settings());
+        !matches!(owner, Known::Made(..)) || read()
+    }
+
     fn of_text(&mut self, text: &str, name: &str, given: &CallArguments) -> Option<Known> {
         let first = given.at(0).and_then(Known::text);
         Some(match name {
             "lower" => Known::plain(text.to_lowercase()),
             "upper" => Known::plain(text.to_uppercase()),
             "strip" if given.placed.is_empty() => Known::plain(text.trim()),
+            "is_absolute" => Known::plain(text.starts_with('/')),
             "startswith" => Known::plain(text.starts_with(first?)),
             "endswith" => Known::plain(text.ends_with(first?)),
             "replace" => Known::of_text(text.replace(first?, given.at(1)?.text()?)),

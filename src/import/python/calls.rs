@@ -74,6 +74,13 @@ impl FollowedScript<'_> {
                 self.call_function(&function, of, given.values(), given.by_name(), false)
             }
             Known::Class(class) => self.object(&class, given),
+            // `cls(…)` in a function that is called of the class.
+            Known::Collection(at) => {
+                match self.store.names(at).filter(|names| names.stands_for_class).map(|it| it.class.clone()) {
+                    Some(Some(class)) => self.object(&class, given),
+                    _ => Known::UNKNOWN,
+                }
+            }
             // A model that is called is no model that is loaded.
             Known::Made(path, Some(_)) if path.ends_with("from_pretrained") => {
                 self.library(format!("{path}.__call__"), given)
@@ -111,7 +118,8 @@ impl FollowedScript<'_> {
                 && function.name == name
             {
                 let of = function.parameters.first().filter(|first| first.name == "cls").map(|_| {
-                    let object = Names { class: Some(Rc::clone(class)), object: true, ..Names::default() };
+                    let class = Some(Rc::clone(class));
+                    let object = Names { class, object: true, stands_for_class: true, ..Names::default() };
                     self.store.add(Collection::Names(object))
                 });
                 return Known::Function(Rc::clone(function), of);

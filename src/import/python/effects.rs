@@ -63,10 +63,11 @@ const METHODS: [&str; 41] = [
 ];
 
 /// Methods of a Trainer that change nothing of its training.
-const OF_TRAINERS: [&str; 23] = [
+const OF_TRAINERS: [&str; 25] = [
     "add_callback",
     "create_model_card",
     "evaluate",
+    "fit",
     "get_eval_dataloader",
     "get_test_dataloader",
     "get_train_dataloader",
@@ -84,6 +85,7 @@ const OF_TRAINERS: [&str; 23] = [
     "save_model",
     "save_pretrained",
     "save_state",
+    "test",
     "train",
     "generate",
     "wait_for_everyone",

@@ -202,6 +202,15 @@ impl FollowedScript<'_> {
                     return Known::Function(Rc::clone(function), Some(at));
                 }
             }
+            // What an object is asked for and does not hold itself: settings by dotted names.
+            for statement in &class.body {
+                if let PythonStatement::Function(function) = statement
+                    && function.name == "__getattr__"
+                    && !name.starts_with('_')
+                {
+                    return self.call_function(function, Some(at), vec![Known::plain(name)], BTreeMap::new(), false);
+                }
+            }
         }
         self.asked(&[], name)
     }
@@ -213,7 +222,10 @@ impl FollowedScript<'_> {
             (Known::Library(path), Some(name), _) if path == "os.environ" => {
                 self.variable(name).unwrap_or(Known::UNKNOWN)
             }
-            (Known::Collection(at), Some(name), _) => self.entry(*at, name).unwrap_or(Known::UNKNOWN),
+            (Known::Collection(at), Some(name), _) => {
+                let found = self.entry(*at, name).unwrap_or(Known::UNKNOWN);
+                self.chosen(found, &index.source())
+            }
             (Known::Collection(_), None, Some(place)) => {
                 let items = self.store.items(owner);
                 let found = items.and_then(|items| {
@@ -234,6 +246,17 @@ impl FollowedScript<'_> {
             (Known::Open(path), ..) => Known::Open(path.clone()),
             _ => Known::UNKNOWN,
         }
+    }
+
+    /// What an argument has chosen of a table: what it holds rests upon that argument.
+    pub(super) fn chosen(&mut self, found: Known, source: &ArgumentSource) -> Known {
+        let Known::Collection(at) = found else { return found.also(source) };
+        let Some(names) = self.store.names(at).filter(|names| !names.object && source.names().next().is_some()) else {
+            return found;
+        };
+        let mut names = names.clone();
+        names.values = names.values.into_iter().map(|(name, value)| (name, value.also(source))).collect();
+        Known::Collection(self.store.add(Collection::Names(names)))
     }
 
     /// What a dictionary has for a name.

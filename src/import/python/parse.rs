@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
                 let value = node.named_child(0).filter(|value| value.kind() != "comment");
                 PythonStatement::Return(value.map(|value| self.expression(value)))
             }
-            "raise_statement" => PythonStatement::Raise,
+            "raise_statement" => self.raised(node),
             "break_statement" | "continue_statement" => PythonStatement::Leave,
             "import_statement" | "import_from_statement" => return self.imports(node, found),
             // What could not be read may hold what can.
@@ -99,6 +99,13 @@ impl<'a> Reader<'a> {
             _ => return,
         };
         found.push(statement);
+    }
+
+    /// `raise SystemExit(main())` does what it is given, as `sys.exit(main())`.
+    fn raised(&mut self, node: Node) -> PythonStatement {
+        let exits = |call: &Node| call.kind() == "call" && self.name(*call, "function") == "SystemExit";
+        let call = node.named_child(0).filter(exits);
+        call.map_or(PythonStatement::Raise, |call| PythonStatement::Expression(self.expression(call)))
     }
 
     fn expressions(&mut self, node: Node, found: &mut Vec<PythonStatement>) {

@@ -75,8 +75,9 @@ pub struct FollowedScript<'a> {
     pub(super) running: Vec<*const Function>,
     /// The classes whose bases are being looked up: a base's name may since have become a class that inherits from them.
     pub(super) inheriting: Vec<*const Class>,
-    /// What the scopes that are done gave a name: open where two differ.
-    given_names: BTreeMap<String, Known>,
+    /// What the scopes that are done gave a name, open where two differ; and whether only functions did that nothing was
+    /// seen to call.
+    given_names: BTreeMap<String, (Known, bool)>,
     /// Whether its end was not reached: a call that was not seen may be made all the same.
     pub(super) incomplete: bool,
     /// Whether all has been read, so that a name may be any scope's.
@@ -164,12 +165,17 @@ impl<'a> FollowedScript<'a> {
     /// Ends the innermost scope and keeps its names.
     pub(super) fn leave(&mut self) {
         let values = self.scopes.pop().and_then(|scope| self.store.names(scope)).map(|names| names.values.clone());
+        let blind = self.blindly > 0;
         for (name, value) in values.unwrap_or_default() {
             let value = match self.given_names.get(&name) {
-                Some(before) => before.either(&value).unwrap_or_else(|| Known::Open(vec![name.clone()])),
-                None => value,
+                // What runs goes over what may be called by nobody.
+                Some((_, false)) if blind => continue,
+                Some((before, of_blind)) if blind || !of_blind => {
+                    before.either(&value).unwrap_or_else(|| Known::Open(vec![name.clone()]))
+                }
+                _ => value,
             };
-            self.given_names.insert(name, value);
+            self.given_names.insert(name, (value, blind));
         }
     }
 
@@ -178,7 +184,7 @@ impl<'a> FollowedScript<'a> {
         let inner = self.scopes.last().copied().into_iter().chain([self.globals]);
         let outer = self.scopes.iter().rev().skip(1).copied();
         let found = inner.chain(outer).find_map(|at| self.store.names(at)?.values.get(name));
-        let any = || self.given_names.get(name).filter(|_| self.done);
+        let any = || self.given_names.get(name).filter(|_| self.done).map(|(value, _)| value);
         let project = || self.store.names(self.project)?.values.get(name);
         found.or_else(any).or_else(project).cloned()
     }

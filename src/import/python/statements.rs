@@ -48,9 +48,9 @@ impl FollowedScript<'_> {
                 Self::ends(expression).unwrap_or(StatementEnd::On)
             }
             PythonStatement::Assign(target, value, line) => {
-                let value = self.evaluate(value);
+                let found = self.assigned(value);
                 self.line = *line;
-                self.assign(target, value);
+                self.assign(target, found);
                 StatementEnd::On
             }
             PythonStatement::Change(target, sign, value) => {
@@ -98,6 +98,16 @@ impl FollowedScript<'_> {
         }
     }
 
+    /// What is assigned: settings that a condition which holds has chosen rest upon it.
+    fn assigned(&mut self, value: &Expression) -> Known {
+        let found = self.evaluate(value);
+        if !matches!(value, Expression::Table(_)) {
+            return found;
+        }
+        let around = self.around.iter().fold(ArgumentSource::default(), |all, one| all.and(one));
+        self.chosen(found, &around)
+    }
+
     /// Gives functions, classes and what is imported their names.
     fn define(&mut self, statement: &PythonStatement) {
         let (name, value) = match statement {
@@ -120,7 +130,7 @@ impl FollowedScript<'_> {
     fn ends(expression: &Expression) -> Option<StatementEnd> {
         let Expression::Call(call) = expression else { return None };
         let exits = match &call.callee {
-            Expression::Name(name) => matches!(name.as_str(), "exit" | "quit"),
+            Expression::Name(name) => matches!(name.as_str(), "exit" | "quit" | "SystemExit"),
             Expression::Attribute(owner, name) => {
                 name == "exit" && matches!(&**owner, Expression::Name(owner) if owner == "sys")
             }

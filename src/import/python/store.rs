@@ -41,6 +41,8 @@ pub struct Names {
     pub class: Option<Rc<Class>>,
     /// Whether it is an object and no dictionary.
     pub object: bool,
+    /// Whether it stands for the class itself: what calls it makes an object.
+    pub stands_for_class: bool,
 }
 
 /// What was there before a branch, of what it changed.

@@ -92,6 +92,9 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
     methods::accept_names(kind, &settings, context);
     set_all(&mut imported, &settings, context, reader.as_ref());
     if let Some(reader) = &reader {
+        if method.is_none() {
+            length_of_script(&mut imported, &settings, reader, context);
+        }
         script_loading::attention(&mut imported, reader);
         reentrant::of_argument(&mut imported, &settings, reader);
         script_patches::say(&mut imported, reader, context);
@@ -101,7 +104,7 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
         script_doubts::adapters(&mut imported, reader, &settings);
     }
     if method.is_some() {
-        trl::adapters(&mut imported, context);
+        trl::adapters(&mut imported, context, reader.as_ref());
     }
     trl::loss_in_parts(&mut imported, method, &settings, context);
     let loops = own.is_some();
@@ -127,6 +130,18 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
         data_parallel(&mut imported, context);
     }
     imported
+}
+
+/// The length of a sample that only a name of the script's own says, or its calls of a tokenizer.
+fn length_of_script(imported: &mut ImportedPlan, settings: &Settings, reader: &ScriptReader, context: &ImportContext) {
+    let said = imported.missing.iter().any(|missing| missing.key == keys::model::sequence_length);
+    let prompts = own_loop::makes_its_samples(reader.whole());
+    if said || prompts || imported.get(keys::model::sequence_length).is_some() {
+        return;
+    }
+    let (name, content) = (reader.name(), reader.content());
+    let called = script_modules::called_text(context, name, content);
+    python_lengths::set(imported, settings, reader, (name, content), (reader.whole(), &called));
 }
 
 /// Takes out what a script declares and never reads; the Trainer has its own default in its place.
@@ -162,9 +177,7 @@ fn gathered(
     if let Some(file) = config_file(context).and_then(|path| context.configuration(&path, imported)) {
         settings.over(file);
         options.accept("config");
-    } else if let Some((path, sections)) = own_loop::config_file(context, &options)
-        && let Some(file) = context.configuration(&path, imported)
-    {
+    } else if let Some((file, sections)) = own_loop::configuration(context, &options, imported) {
         settings.over(if sections { own_config::flattened(&file) } else { file.clone() });
         told = file;
     } else if own_loop::is_told_elsewhere(context, &options) {

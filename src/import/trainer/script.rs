@@ -23,7 +23,7 @@ pub fn set_model(
     context: &ImportContext,
     reader: Option<&ScriptReader>,
 ) {
-    const NAMES: [&str; 18] = [
+    const NAMES: [&str; 19] = [
         "model_name_or_path",
         "base_model_name_or_path",
         "lm_model_name_or_path",
@@ -40,6 +40,8 @@ pub fn set_model(
         "pretrained_model_path",
         "model_id",
         "input_model_filename",
+        // Colossal-AI's examples have the kind of the model under `model`.
+        "pretrain",
         "model",
         "model_type",
     ];
