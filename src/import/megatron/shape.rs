@@ -222,15 +222,32 @@ fn activation(job: &Job) -> Setting<&'static str> {
     Setting::new("gelu", Job::default("GELU"))
 }
 
+/// How many experts a token visits where nobody says it: two, or one in sources whose arguments do not know how many: their
+/// `SwitchMLP` routes to one (core 0.4, `core/transformer/switch_mlp.py`; `megatron/model/transformer.py` before).
+fn routed(job: &Job) -> Option<Setting<u64>> {
+    const SOURCES: [&str; 2] = ["megatron/training/arguments.py", "megatron/arguments.py"];
+    let own = SOURCES.iter().find_map(|path| Some((path, job.context.run.files.read(path).ok()?)));
+    let switched = own.filter(|(_, text)| text.contains("--num-experts") && !text.contains("moe-router-topk"));
+    let Some((path, text)) = switched else {
+        return Some(Setting::new(2, Job::default("--moe-router-topk 2")));
+    };
+    let origin = |option: &str| Origin::Derived(format!("{path}: {option}"));
+    // Zyphra's fork chooses by a word (`--routing-mode`, sinkhorn unless told).
+    let by_word = job.settings.text("routing_mode").filter(|_| text.contains("--routing-mode"));
+    Some(match by_word {
+        Some(found) => found.map(|word| if word.ends_with("top2") { 2 } else { 1 }),
+        None => Setting::new(1, origin("no --moe-router-topk, SwitchMLP routes to one")),
+    })
+}
+
 fn experts(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     let of_deepspeed = engine_experts::are_meant(job);
     let experts = if of_deepspeed { engine_experts::count(imported, job) } else { settings.whole("num_experts") };
     let Some(experts) = experts.filter(|found| found.value > 1) else { return };
     imported.set(keys::moe::num_experts, Some(experts));
-    let top = settings.whole("moe_router_topk");
-    imported
-        .set(keys::moe::experts_per_token, top.or_else(|| Some(Setting::new(2, Job::default("--moe-router-topk 2")))));
+    let top = settings.whole("moe_router_topk").or_else(|| routed(job));
+    imported.set(keys::moe::experts_per_token, top);
     let width = settings.whole("moe_ffn_hidden_size");
     imported.set(
         keys::moe::intermediate_size,
