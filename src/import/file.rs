@@ -149,7 +149,7 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     // Its configurations are assignments and nothing else; its own script reads them by its configurator.
     let assigns = !content.lines().any(|line| line.starts_with("def ") || line.starts_with("class "));
     if (assigns || content.contains("configurator.py")) && nanogpt::is_config(&settings) {
-        return Some(nanogpt::of_file(settings, context));
+        return Some(nanogpt::of_file(settings, name, context));
     }
     if xtuner::is_config(content) {
         return Some(xtuner::of_file(name, content, context));
