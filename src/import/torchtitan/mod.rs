@@ -212,6 +212,7 @@ fn sharding(
     match shards {
         Some(shards) => {
             let ranks = shards.value.saturating_mul(copies);
+            imported.states_shards = given.is_some();
             if given.is_some() || context.world.total.is_some() {
                 let origin =
                     Origin::Derived(format!("{copies} replicas x {} shards ({})", shards.value, shards.origin));
