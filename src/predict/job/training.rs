@@ -58,6 +58,8 @@ pub struct Training {
     pub offload_layers: Option<u64>,
     /// Products for the output matrix's gradient wait for the pipeline to drain (Megatron).
     pub deferred_head: bool,
+    /// Embeddings' states of 8 bits are of fp32.
+    pub wide_embedding_states: bool,
     /// Blocks are recomputed by PyTorch's reentrant checkpoint.
     pub reentrant: bool,
     /// Adapters.
@@ -160,6 +162,7 @@ pub(super) fn resolve(
         offload_modules: offload_modules(part, profile, notes),
         offload_layers: part.offload_layers.filter(|_| reads("training.offload_layers")),
         deferred_head: reads("training.defer_embedding_wgrad") && part.defer_embedding_wgrad == Some(true),
+        wide_embedding_states: part.embedding_states_fp32 == Some(true) && optimizer == Optimizer::Adamw8bit,
         reentrant: part.use_reentrant == Some(true) && recomputes_blocks(part) && !profile.modules.reruns_all.is,
         // With adapters the base itself, without them, is the reference: no copy.
         reference_model: part.reference_model == Some(true) && mode == Mode::Train && lora.is_none(),
