@@ -337,7 +337,10 @@ pub fn optimizer(name: &str) -> Option<&'static str> {
         // transformers' own before 5 (`optimization.py`, `AdamW.step`): a loop over the parameters.
         _ if has("adamwhf") => "adamw-loop",
         _ if has("cpuadam") || has("adam") => "adamw",
+        "sgdmomentum" => "sgd-momentum",
         _ if has("sgd") => "sgd",
+        // PyTorch's; one of bitsandbytes' in 8 bits has other states.
+        "rmsprop" => "rmsprop",
         _ => return None,
     })
 }

@@ -78,6 +78,8 @@ pub enum Temporary {
     NewtonSchulz,
     /// A copy of all gradients, where weight decay is added to them.
     DecayedGradients,
+    /// One tensor of each parameter's size for all parameters together, and such a copy of all gradients.
+    StatesAndDecayedGradients,
 }
 
 /// The row of a job's optimizer. FSDP1 and DeepSpeed share out flat tensors (torch/distributed/fsdp/_flat_param.py,
@@ -171,6 +173,12 @@ const fn row(optimizer: Optimizer) -> OptimizerMemory {
             source: "PyTorch 2.9, torch/optim/sgd.py, _multi_tensor_sgd",
             ..adam
         },
+        Optimizer::Rmsprop => OptimizerMemory {
+            moments: 1,
+            temporary: Temporary::StatesAndDecayedGradients,
+            source: "PyTorch 2.9, torch/optim/rmsprop.py, _multi_tensor_rmsprop (_foreach_sqrt, without momentum)",
+            ..adam
+        },
     }
 }
 
@@ -197,7 +205,8 @@ impl OptimizerMemory {
     #[must_use]
     pub const fn alone(&self, state: Element, gradient: Element, decays: bool) -> u64 {
         match self.temporary {
-            Temporary::AllStates => state.bytes(),
+            Temporary::StatesAndDecayedGradients if decays => state.bytes() + gradient.bytes(),
+            Temporary::AllStates | Temporary::StatesAndDecayedGradients => state.bytes(),
             Temporary::Largest(tensors) => state.bytes() * tensors,
             Temporary::LargestUpcast(_) => 4 * self.turn(state),
             Temporary::LargestWide(tensors) => 4 * tensors,

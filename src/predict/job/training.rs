@@ -145,7 +145,7 @@ pub(super) fn resolve(
         false => CpuOffload::None,
     };
     note_reentrant(part, profile, notes);
-    let adam = !matches!(optimizer, Optimizer::Sgd | Optimizer::SgdMomentum);
+    let adam = !matches!(optimizer, Optimizer::Sgd | Optimizer::SgdMomentum | Optimizer::Rmsprop);
     Training {
         mode,
         optimizer,
