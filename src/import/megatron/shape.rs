@@ -117,6 +117,22 @@ fn feed_forward(job: &Job) -> Option<Setting<u64>> {
     })
 }
 
+/// The kind of tokenizer that a fork's arguments have where none is given: only one that is None is the script's to choose
+/// (`megatron/arguments.py`, `_set_arg_defaults` and `pretrain_gpt.py`, `args_defaults`).
+fn own_tokenizer(job: &Job) -> Option<Setting<String>> {
+    let (path, text) = own_arguments(job)?;
+    let (_, behind) = text.split_once("'--tokenizer-type'")?;
+    let declared = behind.split("add_argument(").next()?;
+    let name = declared.split_once("default='")?.1.split('\'').next()?;
+    Some(Setting::new(name.to_owned(), Origin::Derived(format!("{path}: --tokenizer-type {name}"))))
+}
+
+/// The arguments that the sources around a job declare.
+fn own_arguments(job: &Job) -> Option<(&'static str, String)> {
+    const SOURCES: [&str; 2] = ["megatron/training/arguments.py", "megatron/arguments.py"];
+    SOURCES.iter().find_map(|path| Some((*path, job.context.run.files.read(path).ok()?)))
+}
+
 fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
     const KEY: &str = "model.architecture.vocab_size";
     let settings = job.settings;
@@ -132,7 +148,7 @@ fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
     if let Some(size) = settings.first_whole(&["padded_vocab_size", "pad_vocab_size_to", "vocab_size"]) {
         return imported.set(KEY, Some(size));
     }
-    let tokenizer = settings.text("tokenizer_type");
+    let tokenizer = settings.text("tokenizer_type").or_else(|| own_tokenizer(job));
     let known = tokenizer.clone().and_then(|found| {
         found.and_then(|name| VOCABULARIES.iter().find(|(known, _)| *known == name).map(|(_, size)| *size))
     });
@@ -225,9 +241,8 @@ fn activation(job: &Job) -> Setting<&'static str> {
 /// How many experts a token visits where nobody says it: two, or one in sources whose arguments do not know how many: their
 /// `SwitchMLP` routes to one (core 0.4, `core/transformer/switch_mlp.py`; `megatron/model/transformer.py` before).
 fn routed(job: &Job) -> Option<Setting<u64>> {
-    const SOURCES: [&str; 2] = ["megatron/training/arguments.py", "megatron/arguments.py"];
-    let own = SOURCES.iter().find_map(|path| Some((path, job.context.run.files.read(path).ok()?)));
-    let switched = own.filter(|(_, text)| text.contains("--num-experts") && !text.contains("moe-router-topk"));
+    let switched =
+        own_arguments(job).filter(|(_, text)| text.contains("--num-experts") && !text.contains("moe-router-topk"));
     let Some((path, text)) = switched else {
         return Some(Setting::new(2, Job::default("--moe-router-topk 2")));
     };
