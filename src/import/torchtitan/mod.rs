@@ -82,7 +82,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     degrees(imported, settings, context);
     batch(imported, settings);
     types::precision(imported, settings);
-    optimizer(imported, settings);
+    optimizer(imported, settings, context);
     imported.set(
         keys::training::loss,
         settings.flag("loss.chunked").map(|found| found.map(|on| if on { "chunked" } else { "plain" })),
@@ -314,10 +314,20 @@ fn pieces(settings: &Settings, local: &Setting<u64>, stages: u64, newest: bool) 
     Some(Setting::new(local.value / size.value, size.origin))
 }
 
-fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
+/// What the arguments of a checkout of 2024 have where nobody says it (`torchtitan/config_manager.py`).
+fn own_fused(context: &ImportContext) -> Option<Setting<bool>> {
+    const SOURCE: &str = "torchtitan/config_manager.py";
+    let text = context.run.files.read(SOURCE).ok()?;
+    let declared = text.split_once("\"--optimizer.fused\",")?.1.split("add_argument(").next()?;
+    let origin = Origin::Derived(format!("{SOURCE}: --optimizer.fused"));
+    Some(Setting::new(declared.contains("default=True"), origin))
+}
+
+fn optimizer(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let Some(name) = settings.text("optimizer.name") else { return };
     let kernels = settings.text("optimizer.implementation");
     let fused = settings.flag("optimizer.fused");
+    let fused = fused.clone().filter(|_| settings.is_set("optimizer.fused")).or_else(|| own_fused(context)).or(fused);
     let word = match (common::optimizer(&name.value), kernels, fused) {
         (Some("adamw"), Some(kernels), _) => kernels.map(|name| match name.as_str() {
             "for-loop" => "adamw-loop",
