@@ -16,6 +16,7 @@ use super::rows::not_modelled;
 use super::run_length;
 use super::settings::Settings;
 use super::text;
+use super::vision;
 use crate::catalog::Catalog;
 use crate::files::Unread;
 use crate::plan::keys;
@@ -163,6 +164,18 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
     super::launch::open::say(imported, context);
     derive(imported);
     length(imported, context);
+    pictures(imported, context);
+}
+
+/// Says what is taken of the images of a model that is known with its tower by its own name.
+fn pictures(imported: &mut ImportedPlan, context: &ImportContext) {
+    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str());
+    let sees = preset.and_then(|name| context.catalog.model(name)).is_some_and(|model| {
+        model.hf_config.get("vision_config").is_some() && model.hf_config.get("text_config").is_some()
+    });
+    if sees && imported.tower.is_none() && imported.get(keys::model::images).is_none() {
+        imported.note(vision::ONE_IMAGE);
+    }
 }
 
 /// Takes the GPUs that a job of a cluster names, if it does. One that goes by the name of several boards (Slurm's `h100`)
