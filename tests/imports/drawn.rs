@@ -146,6 +146,9 @@ fn the_draws_are_broad_and_mostly_right() {
         "eightyeighth",
         "eightyninth",
         "ninetieth",
+        "ninetysecond",
+        "ninetythird",
+        "ninetyfourth",
         "scripts_first",
         "scripts_second",
     ];
