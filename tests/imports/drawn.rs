@@ -149,6 +149,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "ninetysecond",
         "ninetythird",
         "ninetyfourth",
+        "ninetyfifth",
         "scripts_first",
         "scripts_second",
     ];

@@ -16,6 +16,7 @@ use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::model;
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
 use super::settings::Settings;
 use super::unread::account_for;
 use crate::plan::keys;
@@ -120,6 +121,11 @@ fn architecture(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     // `experiments/deepseek_v3` names its models as Hugging Face does: `deepseek-ai/DeepSeek-V2-Lite`.
     if flavor.value.contains('/') {
         return model::set(imported, context, flavor);
+    }
+    // `experiments/transformers_modeling_backend`: the modules are those of transformers.
+    if let Some(found) = settings.text("hf_transformers.model") {
+        not_modelled(imported, &format!("{}: transformers' own modules in place of torchtitan's", found.origin));
+        return model::set(imported, context, found);
     }
     let folder = settings.first_text(&["model.hf_assets_path", "hf_assets_path"]);
     match folder {
