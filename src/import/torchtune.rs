@@ -89,7 +89,10 @@ fn config(context: &ImportContext, name: &str, imported: &mut ImportedPlan) -> O
     let installed = named.chain(called).flat_map(|home| {
         (9..=15).map(move |minor| format!("{home}/lib/python3.{minor}/site-packages/recipes/configs/{name}.yaml"))
     });
-    let found = beside.into_iter().chain(installed).find(|path| context.run.files.read(path).is_ok());
+    // A script of the checkout's starts it with the recipes of that.
+    let of_checkout = std::iter::once(format!("recipes/configs/{name}.yaml"));
+    let found =
+        beside.into_iter().chain(installed).chain(of_checkout).find(|path| context.run.files.read(path).is_ok());
     let Some(path) = found else {
         imported.note(format!("--config {name}: not found beside the recipe or in the process's environment"));
         return None;

@@ -150,6 +150,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "ninetythird",
         "ninetyfourth",
         "ninetyfifth",
+        "ninetysixth",
         "scripts_first",
         "scripts_second",
     ];

@@ -83,6 +83,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     degrees(imported, settings, context);
     batch(imported, settings);
     types::precision(imported, settings);
+    types::without_shards(imported, context);
     optimizer(imported, settings, context);
     imported.set(
         keys::training::loss,
