@@ -151,6 +151,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "ninetyfourth",
         "ninetyfifth",
         "ninetysixth",
+        "ninetyseventh",
         "scripts_first",
         "scripts_second",
     ];
