@@ -171,6 +171,14 @@ fn kind_of_gpu(value: &str) -> Option<&str> {
     (!OF_TWO_SIZES.contains(&kind.to_lowercase().as_str())).then_some(kind)
 }
 
+/// The last number of `gpu:a100:8`, of `1-4`; of a resource without one there is one (`man sbatch`, --gres).
+fn number_of(option: &str, value: &str) -> Option<String> {
+    let last = value.rsplit([':', '-']).next().unwrap_or("");
+    let is_number = last.parse::<u64>().is_ok();
+    let alone = option == "--gres" && value.split(':').next() == Some("gpu") && !is_number;
+    if alone { Some("1".to_owned()) } else { is_number.then(|| last.to_owned()) }
+}
+
 /// What Slurm sets for a script by its `#SBATCH` lines.
 pub fn slurm(script: &str) -> BTreeMap<String, String> {
     let mut told: BTreeMap<&str, String> = BTreeMap::new();
@@ -199,11 +207,7 @@ pub fn slurm(script: &str) -> BTreeMap<String, String> {
                 "--gpus-per-task" => "gpus_per_task",
                 _ => continue,
             };
-            // `gpu:a100:8`, `1-4`: the last number. Of a resource without one there is one (`man sbatch`, --gres).
-            let last = value.rsplit([':', '-']).next().unwrap_or("");
-            let alone = name == "--gres" && value.split(':').next() == Some("gpu") && last.parse::<u64>().is_err();
-            let number = if alone { "1".to_owned() } else { last.to_owned() };
-            if number.parse::<u64>().is_ok() {
+            if let Some(number) = number_of(name, value) {
                 told.insert(key, number);
             }
             let option = GPU_KINDS.iter().find(|option| **option == name);

@@ -67,6 +67,11 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
         imported.say(keys::distribution::sequence_parallel, split, default("actor.megatron.sequence_parallel true"));
     }
     accept_bf16(settings, "actor_rollout_ref.actor.megatron.dtype");
+    recomputation(imported, settings);
+}
+
+/// What Megatron recomputes.
+fn recomputation(imported: &mut ImportedPlan, settings: &Settings) {
     let section = "actor_rollout_ref.actor.megatron.override_transformer_config";
     let granularity = settings
         .text(&format!("{section}.recompute_granularity"))

@@ -145,7 +145,7 @@ pub(super) fn resolve(
         false => CpuOffload::None,
     };
     note_reentrant(part, profile, notes);
-    let adam = !matches!(optimizer, Optimizer::Sgd | Optimizer::SgdMomentum | Optimizer::Rmsprop);
+    let adam = !matches!(optimizer, Optimizer::Sgd | Optimizer::SgdMomentum);
     Training {
         mode,
         optimizer,
@@ -170,7 +170,7 @@ pub(super) fn resolve(
         companions: Companions::of(part, mode),
         lora,
         frozen: frozen(part.frozen.as_deref().unwrap_or_default(), architecture, notes),
-        weight_decay: part.weight_decay.unwrap_or(if adam { 0.01 } else { 0.0 }),
+        weight_decay: part.weight_decay.unwrap_or(if adam && optimizer != Optimizer::Rmsprop { 0.01 } else { 0.0 }),
         gradient_clipping: part.gradient_clipping.unwrap_or(defaults.gradient_clipping.is),
         padded_batch: part.padded_batch.unwrap_or(false),
         keep_outputs: part.keep_outputs.unwrap_or(false),
