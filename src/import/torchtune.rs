@@ -59,7 +59,21 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let distributed = !context.program.name().contains("single_device");
     set(&mut imported, &settings, context, distributed);
     account_for(&mut imported, &settings);
+    if context.program.name().starts_with("ppo") {
+        reinforced(&mut imported);
+    }
     imported
+}
+
+/// Reinforcement by PPO: `batch_size` is what is generated, and three models stand beside the policy
+/// (`recipes/ppo_full_finetune_single_device.py`: `_ref_policy_model`, `_reward_model`, `_value_model`).
+fn reinforced(imported: &mut ImportedPlan) {
+    not_modelled(imported, "PPO: a reference, a reward and a value model beside the policy");
+    for key in [keys::training::micro_batch_size, keys::model::batch_size, keys::training::gradient_accumulation_steps]
+    {
+        imported.drop(key);
+        imported.miss(key, "ppo_batch_size says it, and how often a batch is gone over");
+    }
 }
 
 /// The plan of a file alone.
