@@ -16,7 +16,7 @@ use super::rows::not_modelled;
 use super::settings::Settings;
 use super::text::{arguments, python_literal};
 use crate::plan::keys;
-use changes::Change;
+use changes::RecipeChange;
 
 /// What the recipes are made with.
 const RECIPES: &str = include_str!("nemo_recipes.txt");
@@ -96,7 +96,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         given.set(key.trim(), python_literal(text.trim()).unwrap_or_else(|| Value::from("?")), origin);
     }
     let overrides = words.iter().filter(|word| !word.starts_with('-')).filter_map(|word| word.split_once('='));
-    let changes = overrides.map(|(path, text)| Change {
+    let changes = overrides.map(|(path, text)| RecipeChange {
         path: path.to_owned(),
         value: python_literal(text).or_else(|| Some(text.into())),
         text: text.to_owned(),
@@ -166,7 +166,7 @@ fn imported_from<'c>(content: &'c str, function: &str) -> Option<&'c str> {
 fn plan(
     recipe: &Recipe,
     given: &Settings,
-    changes: Vec<Change>,
+    changes: Vec<RecipeChange>,
     program: Origin,
     context: &ImportContext,
 ) -> Option<ImportedPlan> {

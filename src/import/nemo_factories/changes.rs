@@ -72,7 +72,7 @@ const PARTS: [&str; 7] = ["trainer", "data", "model", "optim", "peft", "log", "r
 
 /// A statement that changes an attribute of a recipe.
 #[derive(Debug, PartialEq)]
-pub struct Change {
+pub struct RecipeChange {
     /// Without the recipe's own name: `trainer.max_steps`.
     pub path: String,
     /// None of one that is not followed.
@@ -82,7 +82,7 @@ pub struct Change {
 }
 
 /// What a script changes, in order.
-pub fn of_script(name: &str, content: &str, reader: &ScriptReader) -> Vec<Change> {
+pub fn of_script(name: &str, content: &str, reader: &ScriptReader) -> Vec<RecipeChange> {
     let lines: Vec<&str> = content.lines().collect();
     let mut found = Vec::new();
     for (at, line) in lines.iter().enumerate() {
@@ -92,7 +92,7 @@ pub fn of_script(name: &str, content: &str, reader: &ScriptReader) -> Vec<Change
         let known = |text: &str| python_literal(text).or_else(|| reader.expression(text)).filter(|_| sure);
         let origin = || Origin::File { name: name.to_owned(), line: Some(at + 1), key: path.to_owned() };
         if path != "data" {
-            found.push(Change { path: path.to_owned(), value: known(&text), text, origin: origin() });
+            found.push(RecipeChange { path: path.to_owned(), value: known(&text), text, origin: origin() });
             continue;
         }
         // Of a data set that is put in its place what it is given counts.
@@ -100,7 +100,7 @@ pub fn of_script(name: &str, content: &str, reader: &ScriptReader) -> Vec<Change
         for key in ["seq_length", "global_batch_size", "micro_batch_size"] {
             let told = inner.iter().filter_map(|part| part.split_once('=')).find(|(name, _)| name.trim() == key);
             let value = told.and_then(|(_, text)| known(text.trim()));
-            found.push(Change { path: format!("data.{key}"), value, text: text.clone(), origin: origin() });
+            found.push(RecipeChange { path: format!("data.{key}"), value, text: text.clone(), origin: origin() });
         }
     }
     found
@@ -149,7 +149,7 @@ fn is_conditional(lines: &[&str], at: usize) -> bool {
     false
 }
 
-impl Change {
+impl RecipeChange {
     /// Takes it over the recipe's own, and gives the keys of a plan that are open by it.
     pub fn apply(self, imported: &mut ImportedPlan, settings: &mut Settings) -> Vec<(&'static str, String)> {
         let Self { path, value, text, origin } = self;
