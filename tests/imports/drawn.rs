@@ -152,6 +152,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "ninetyfifth",
         "ninetysixth",
         "ninetyseventh",
+        "ninetyeighth",
         "scripts_first",
         "scripts_second",
     ];
