@@ -22,7 +22,7 @@ fn is_started_in_parts(settings: &Settings, context: &ImportContext) -> Option<b
     let named = format!("config_name=\"{}\"", file.trim_end_matches(".yaml"));
     let files = context.run.files;
     let scripts = files.names(above).into_iter().filter(|name| name.ends_with(".py"));
-    let texts = scripts.filter_map(|script| files.read(&format!("{above}/{script}").trim_start_matches('/')).ok());
+    let texts = scripts.filter_map(|script| files.read(format!("{above}/{script}").trim_start_matches('/')).ok());
     Some(texts.filter(|text| text.contains(&named)).any(|text| pools(&text) > 1))
 }
 
