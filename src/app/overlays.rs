@@ -110,7 +110,7 @@ fn on_help(state: &mut State, overlay: Overlay, key: KeyPress) -> Vec<Effect> {
 const fn way_back(overlay: Overlay) -> &'static str {
     match overlay {
         Overlay::ConfirmQuit => "s saves and quits, q discards, esc stays",
-        Overlay::Recovered(_) => "r takes them back, d deletes them, q leaves them",
+        Overlay::Recovered(_) => "r takes them back, d deletes them, q quits and leaves them",
         _ => "esc goes back",
     }
 }

@@ -115,6 +115,8 @@ pub struct Plans {
     pub text: Option<TextView>,
     /// The plan of the run: what is observed is compared with this one.
     pub run: Option<RunPlan>,
+    /// The run's plan before an explanation was taken into it: undoing that brings it back.
+    pub run_before: Option<Box<RunPlan>>,
     /// The plan to compare with, pinned by key.
     pub baseline: Option<Baseline>,
     /// Long texts that were given away to be read.
@@ -158,6 +160,7 @@ impl Plans {
             form,
             text,
             run: None,
+            run_before: None,
             baseline: None,
             readings: 0,
             save_as: None,

@@ -367,10 +367,16 @@ impl Catalog {
         names::find(&self.models, name, |model| (&model.name, &model.aliases))
     }
 
+    /// Whether `name` is the processor, which is no device of the catalogue before it is measured.
+    #[must_use]
+    pub fn is_cpu(name: &str) -> bool {
+        name.trim().eq_ignore_ascii_case("cpu")
+    }
+
     /// What to say of a GPU that is not in the catalogue: the known name nearest to it, or where all stand.
     #[must_use]
     pub fn no_gpu(&self, name: &str) -> String {
-        if name.trim().eq_ignore_ascii_case("cpu") {
+        if Self::is_cpu(name) {
             return "CPU not measured yet: `memwall bench --cpu` measures this machine's, in about a minute".to_owned();
         }
         let nearest = names::nearest(&self.gpus, name, |gpu| (&gpu.name, &gpu.aliases));

@@ -46,6 +46,9 @@ impl PlanSource {
     /// The plan of a document of a stream, which has so many lines before it.
     pub fn of_part(name: String, bytes: Vec<u8>, lines_before: usize) -> Result<Self, Vec<Fault>> {
         let text = decoded(bytes).map_err(|fault| vec![fault])?;
+        if says_nothing(&text) {
+            return Err(vec![Fault::of("", EMPTY)]);
+        }
         let loaded = LoadedPlan::from_document(&name, Document::parse_part(&text, lines_before)?)?;
         Ok(Self { file: Some(name.clone()), name, loaded })
     }
@@ -57,11 +60,21 @@ pub fn of_file(word: &str, streams: &mut Streams) -> (Vec<PlanSource>, Exit) {
         return of_stream(streams);
     }
     match import::open(Path::new(word)) {
+        Ok(loaded) if says_nothing(loaded.document.text()) => {
+            (Vec::new(), streams.end(Err(Failure::usage(format!("{word}: {EMPTY}")))))
+        }
         Ok(loaded) => {
             (vec![PlanSource { name: named(word, &loaded), file: Some(word.to_owned()), loaded }], Exit::Done)
         }
         Err(failure) => (Vec::new(), streams.end(Err(failure))),
     }
+}
+
+const EMPTY: &str = "it is empty; `memwall new` writes a plan";
+
+/// Whether a text has nothing but comments: an answer for the model that is assumed then would be nobody's.
+fn says_nothing(text: &str) -> bool {
+    text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---")
 }
 
 /// What a report calls a plan: its file, and what that was read as where it is no plan's.
@@ -75,6 +88,9 @@ fn of_stream(streams: &mut Streams) -> (Vec<PlanSource>, Exit) {
         Ok(text) => text,
         Err(failure) => return (Vec::new(), streams.end(Err(failure))),
     };
+    if says_nothing(&text) {
+        return (Vec::new(), streams.end(Err(Failure::usage(format!("standard input: {EMPTY}")))));
+    }
     let documents = match Document::parse_stream(&text) {
         Ok(documents) => documents,
         Err(faults) => return (Vec::new(), streams.end(Err(refused(Some(NAME), faults)))),

@@ -28,7 +28,7 @@ use super::{Exit, Failure, Streams, plans};
 use crate::advise::shortage;
 use crate::app::{Mismatch, ToldSettings, planned_model, told_model, told_ranks};
 use crate::catalog::Catalog;
-use crate::compare::{Calibration, Candidates, Explanation, Subject, explain_resident};
+use crate::compare::{Bands, Calibration, Candidates, Evidence, Explanation, Subject, explain, resident_evidence};
 use crate::compare::{last_start, late_steps_of_run, step_share};
 use crate::files;
 use crate::observe::OomKills;
@@ -37,7 +37,7 @@ use crate::observe::trace::{REPORT, TAPE_VARIABLE, TRACER_VARIABLE};
 use crate::order::StableOrder;
 use crate::predict::{Job, Prediction, predict};
 use crate::printable::printable;
-use crate::reading::{HookPlaces, HookStep, HookedRun, Reading, exit_words};
+use crate::reading::{HookPlaces, HookStep, HookedRun, exit_words};
 use crate::report::hooked;
 
 /// Has the hook look into the first pass.
@@ -229,9 +229,13 @@ impl PlannedCommand {
             stated: &stated,
             same_tokens: settings.same_tokens(),
         };
-        let data_wait = run.places.as_ref().and_then(HookPlaces::data_share);
-        let data_wait = data_wait.map_or_else(Reading::not_read, |share| Reading::measured(share, run.placed));
-        explain_resident(&subject, &self.job, &self.prediction, (step, waits.of(run.pid), data_wait))
+        let evidence = Evidence {
+            cpu_wait: waits.of(run.pid),
+            data_wait: run.data_wait(),
+            own_code: run.own_code(),
+            ..resident_evidence(step, &self.prediction)
+        };
+        explain(&subject, &evidence, &Bands::of(&self.job))
     }
 }
 

@@ -57,6 +57,10 @@ pub fn run(args: &ValidateArgs, catalog: &Catalog, streams: &mut Streams) -> Res
         let drawn = picture::deliver(&plots::validation(&outcome), args.output.as_deref(), streams);
         return Ok(exit.and(streams.end(drawn)));
     }
+    if !outcome.rows.is_empty() && outcome.rows.iter().all(|row| row.error_pct.is_none()) {
+        let nothing = "nothing was compared: no measured quantity has a prediction (`memwall schema cases` lists them)";
+        exit = exit.and(streams.fail(Exit::Failed, nothing));
+    }
     let text = match format {
         ReportFormat::Text => {
             let page = output::page(args.output.as_deref());

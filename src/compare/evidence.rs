@@ -1,7 +1,8 @@
 //! What is known of a run, boiled down to one GPU and one step: what explanations are held against.
 
 use super::bands::Band;
-use crate::reading::{Absence, Reading, ReadingKind};
+use super::growth::GrowthKind;
+use crate::reading::{Absence, CodePlace, Reading, ReadingKind};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds, TokensPerSec, Watts};
 
 /// Everything that tells one cause from another. What was not observed stays absent and is
@@ -36,6 +37,8 @@ pub struct Evidence {
     pub cpu_wait: Reading<Fraction>,
     /// Share of healthy steps in which the training thread is in a data loader, where its stack is sampled.
     pub data_wait: Reading<Fraction>,
+    /// The code beside a step's work that a large part of healthy steps goes to, where the stack is sampled.
+    pub own_code: Reading<CodePlace>,
     /// Power drawn, averaged alike. It is compared and held against no cause: no measured case says how
     /// well it is predicted.
     pub power: Reading<Watts>,
@@ -53,7 +56,23 @@ const FURTHEST: f64 = 8.0;
 const STEADY: f64 = 0.03;
 
 impl Evidence {
-    /// The same of a run whose memory rises with time, which no plan's does: what it holds now is held against none.
+    /// The same of a run whose memory has risen by so much, as no plan's does: what it held before that is held against
+    /// plans. What rose tells in which of the figures it is.
+    #[must_use]
+    pub fn before_growth(self, grown: Bytes, kind: Option<GrowthKind>) -> Self {
+        let less = |reading: Reading<Bytes>, is: bool| {
+            if is { reading.map(|bytes| bytes.saturating_sub(grown)) } else { reading }
+        };
+        let in_tensors = !matches!(kind, Some(GrowthKind::Fragmentation | GrowthKind::Outside));
+        Self {
+            device_used: less(self.device_used, true),
+            reserved: less(self.reserved, kind != Some(GrowthKind::Outside)),
+            allocated: less(self.allocated, in_tensors),
+            ..self
+        }
+    }
+
+    /// The same of a run whose memory rises with time, nobody knows since when: what it holds now is held against no plan.
     #[must_use]
     pub fn without_memory(self) -> Self {
         let none = || Reading::Absent(Absence::NotRead);
@@ -118,9 +137,9 @@ enum EvidenceValue {
 }
 
 impl EvidenceValue {
-    fn of<T: Copy>(reading: &Reading<T>, seen: impl Fn(T) -> Self) -> Self {
+    fn of<T: Clone>(reading: &Reading<T>, seen: impl Fn(T) -> Self) -> Self {
         match reading {
-            Reading::Known { value, .. } => seen(*value),
+            Reading::Known { value, .. } => seen(value.clone()),
             Reading::Absent(why) => Self::Nothing(why.clone()),
         }
     }
@@ -153,6 +172,7 @@ const METRICS: &[EvidenceMetric] = &[
     state(|evidence| EvidenceValue::of(&evidence.clock, |share| EvidenceValue::Share(share.0))),
     mean(|evidence| EvidenceValue::of(&evidence.cpu_wait, |share| EvidenceValue::Share(share.0))),
     state(|evidence| EvidenceValue::of(&evidence.data_wait, |share| EvidenceValue::Share(share.0))),
+    state(|evidence| EvidenceValue::of(&evidence.own_code, |place| EvidenceValue::Share(place.share.0))),
     state(|evidence| EvidenceValue::of(&evidence.slowed, EvidenceValue::Is)),
 ];
 

@@ -288,7 +288,7 @@ pub fn step_share(ranks: &[&HookPlaces]) -> Option<String> {
     };
     let (rank, most) = others.max_by(order)?;
     let name = rank.filter(|_| ranks.len() > 1).map_or_else(String::new, |rank| format!("rank {rank}: "));
-    Some(format!("{name}{:.0} % of the step in {}", most.share.percent(), most.words()))
+    Some(name + &most.of_step())
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub use late_steps::{StalledRank, late_steps, late_steps_among, late_steps_of_ru
 pub use level::{Claim, claimed, level};
 pub use observation::{MemoryOwner, Observation};
 pub use phases::{Phases, RunPhase};
-pub use resident::{explain_resident, resident_evidence};
+pub use resident::resident_evidence;
 pub use residual::Residual;
 pub use rhythm::period;
 pub use standstill::stood_still;

@@ -1,11 +1,13 @@
 //! What a run on a CPU shows, where nobody counts tensors: the resident set of its process, and its steps.
 
-use super::bands::Bands;
 use super::evidence::Evidence;
-use super::explain::{Explanation, Subject, explain};
-use crate::predict::{Job, Prediction};
+use crate::predict::Prediction;
 use crate::reading::{Absence, HookStep, Reading};
-use crate::units::{Bytes, Fraction, TokensPerSec};
+use crate::units::{Bytes, TokensPerSec};
+
+/// Tensors of less than this share of what the process holds without a model tell nothing: by a percent of that it strays
+/// from run to run, and a band is some twenty percent wide.
+const LOST: f64 = 0.04;
 
 /// The evidence of a step of which the hook told the resident set. What the process holds without a model is taken off
 /// for the tensors' part: beside some hundred MB of libraries a small model's own would tell nothing.
@@ -14,6 +16,9 @@ pub fn resident_evidence(step: &HookStep, prediction: &Prediction) -> Evidence {
     let stage = prediction.largest();
     let process = stage.device_used.saturating_sub(stage.peak_reserved);
     let held = match &step.peak_allocated {
+        _ if stage.peak_reserved.as_f64() < LOST * process.as_f64() => {
+            Reading::Absent(Absence::Because("little beside what Python and its libraries hold".into()))
+        }
         Reading::Known { value, at, .. } => Reading::estimated(value.saturating_sub(process), *at),
         Reading::Absent(why) => Reading::Absent(why.clone()),
     };
@@ -34,17 +39,4 @@ pub fn resident_evidence(step: &HookStep, prediction: &Prediction) -> Evidence {
         tokens,
         ..Evidence::default()
     }
-}
-
-/// Why a run on a CPU differs from its plan; the most likely first, none where the plan itself holds. `cpu_wait` is the
-/// share of its time in which it waited for a core, `data_wait` that of its steps in a data loader.
-#[must_use]
-pub fn explain_resident(
-    subject: &Subject<'_>,
-    job: &Job,
-    prediction: &Prediction,
-    (step, cpu_wait, data_wait): (&HookStep, Reading<Fraction>, Reading<Fraction>),
-) -> Vec<Explanation> {
-    let evidence = Evidence { cpu_wait, data_wait, ..resident_evidence(step, prediction) };
-    explain(subject, &evidence, &Bands::of(job))
 }

@@ -142,7 +142,7 @@ fn text_head(ctx: &DecoderContext<'_>, stream: Element, pooler: bool, head: Text
     let d = ctx.d;
     let run = ctx.run;
     let mut b = ctx.builder();
-    let x = b.input(run.stream_tokens().saturating_mul(d.hidden), stream, true);
+    let x = b.input(run.stream_tokens().saturating_mul(d.hidden), stream, ctx.reaches_blocks());
     let x = if d.final_norm { ctx.norm(&mut b, x, "final_norm", d.hidden) } else { x };
     b.group = Group::Logits;
     let linear = |name, to, part| Linear { name, from: d.hidden, to, bias: true, part };
@@ -376,7 +376,7 @@ fn image_head(ctx: &DecoderContext<'_>, stream: Element, head: ImageHead) -> Tap
     let d = ctx.d;
     let run = ctx.run;
     let mut b = ctx.builder();
-    let x = b.input(run.tokens().saturating_mul(d.hidden), stream, true);
+    let x = b.input(run.tokens().saturating_mul(d.hidden), stream, ctx.reaches_blocks());
     let x = ctx.norm(&mut b, x, "final_norm", d.hidden);
     b.group = Group::Logits;
     // A view of the first token: the matrix saves the whole hidden state.

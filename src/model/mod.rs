@@ -74,9 +74,15 @@ impl Architecture {
     /// Exact parameter counts of the whole model, as the modules of `profile` hold it.
     #[must_use]
     pub fn count(&self, profile: &Profile, vocab_multiple: u64) -> Count {
+        self.count_with(FrozenParts::NOTHING, profile, vocab_multiple)
+    }
+
+    /// The same where those parts are frozen.
+    #[must_use]
+    pub fn count_with(&self, frozen: FrozenParts, profile: &Profile, vocab_multiple: u64) -> Count {
         self.of_one_token(profile, vocab_multiple, None, |run| match &self.shape {
-            ModelShape::Traced(model) => traced::count(model, run),
-            _ => self.walk(run).count(),
+            ModelShape::Traced(model) => traced::count(model, &MicroBatch { frozen, ..run.clone() }),
+            _ => self.walk(&MicroBatch { frozen, ..run.clone() }).count(),
         })
     }
 

@@ -159,6 +159,8 @@ pub enum FusedKernels {
     Efficient,
     /// A CPU's flash kernel.
     Cpu,
+    /// None: attention is composed of matrix products and a softmax.
+    Absent,
 }
 
 impl MicroBatch<'_> {

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Absence, HeldMemory, HookPlaces, Moment, OutOfMemory, ProcessExit, Progress, ProgressSource, Reading, StepPace,
-    exit_words,
+    Absence, CodePlace, HeldMemory, HookPlaces, Moment, OutOfMemory, ProcessExit, Progress, ProgressSource, Reading,
+    StepPace, exit_words,
 };
-use crate::units::{Bytes, Seconds, SignedBytes, TokensPerSec};
+use crate::units::{Bytes, Fraction, Seconds, SignedBytes, TokensPerSec};
 
 /// One training process with the hook in it.
 #[derive(Debug, Clone, PartialEq)]
@@ -320,6 +320,20 @@ impl HookedRun {
             exit: None,
             heard: now,
         }
+    }
+
+    /// Share of healthy steps in which it waits for a batch of its data loader.
+    #[must_use]
+    pub fn data_wait(&self) -> Reading<Fraction> {
+        let share = self.places.as_ref().and_then(HookPlaces::data_share);
+        share.map_or_else(Reading::not_read, |share| Reading::measured(share, self.placed))
+    }
+
+    /// The code beside a step's work that a large part of healthy steps goes to.
+    #[must_use]
+    pub fn own_code(&self) -> Reading<CodePlace> {
+        let place = self.places.as_ref().and_then(HookPlaces::own_code);
+        place.map_or_else(Reading::not_read, |place| Reading::measured(place.clone(), self.placed))
     }
 
     /// After one more message of its steps.

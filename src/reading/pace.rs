@@ -34,9 +34,18 @@ impl StepPace {
         median(self.0.iter().copied().collect())
     }
 
-    /// The median of the last steps, where they take another time than most did.
+    /// The median of the steps before those of the end began, where these take another time than most did, and theirs.
     #[must_use]
-    pub fn at_end(&self) -> Option<Seconds> {
+    pub fn turned(&self) -> Option<[Seconds; 2]> {
+        let end = self.at_end()?;
+        let alike = |(_, each): &&(u64, Seconds)| (1.0 / OTHER..=OTHER).contains(&(each.0 / end.0));
+        let ends = self.0.iter().rev().take_while(alike).count();
+        let before = median(self.0.range(..self.0.len() - ends).copied().collect())?;
+        Some([before, end])
+    }
+
+    /// The median of the last steps, where they take another time than most did.
+    fn at_end(&self) -> Option<Seconds> {
         let count = LAST.min(self.0.len() / 2);
         let end = median(self.0.range(self.0.len() - count..).copied().collect()).filter(|_| count >= FEWEST)?;
         let times = end.0 / self.usual()?.0;
@@ -116,6 +125,12 @@ mod tests {
         assert_eq!(pace.at_end(), None);
         (0..44).for_each(|_| pace.then(2, Seconds(0.222)));
         assert_eq!((pace.usual(), pace.at_end()), (Some(Seconds(0.022)), Some(Seconds(0.222))));
+        // Half of the run each: the median of all lies between both.
+        let mut halves = StepPace::default();
+        (0..13).for_each(|_| halves.then(2, Seconds(0.42)));
+        halves.then(4, Seconds(1.17));
+        (0..10).for_each(|_| halves.then(2, Seconds(1.92)));
+        assert_eq!(halves.turned(), Some([Seconds(0.42), Seconds(1.92)]));
         // One that was interrupted is no end.
         let mut pace = StepPace::default();
         (0..13).for_each(|_| pace.then(23, Seconds(0.022)));

@@ -130,6 +130,12 @@ impl CodePlace {
         }
     }
 
+    /// That a step spends its time there: `38 % of the step in DataLoader.__next__, train.py:88`.
+    #[must_use]
+    pub fn of_step(&self) -> String {
+        format!("{:.0} % of the step in {}", self.share.percent(), self.words())
+    }
+
     /// Both: `DataLoader.__next__, train.py:88`.
     #[must_use]
     pub fn words(&self) -> String {
@@ -202,7 +208,21 @@ pub struct HookPlaces {
 /// Fewer samples of a stack tell no shares.
 pub const FEWEST_SAMPLES: u64 = 20;
 
+/// Less of a step in code of the script may be work that no module does: its loss.
+const LEAST_OWN: f64 = 0.25;
+
 impl HookPlaces {
+    /// The code beside a step's work that healthy steps spend a large part of their time in, the largest; none of few
+    /// samples. A wait for the device or for other ranks is none: it may be their work.
+    #[must_use]
+    pub fn own_code(&self) -> Option<&CodePlace> {
+        let told = self.places.iter().filter(|place| self.samples >= FEWEST_SAMPLES && place.share.0 >= LEAST_OWN);
+        let own = told.filter(|place| {
+            matches!(place.activity, Activity::Code | Activity::Checkpoint | Activity::Evaluation | Activity::Gc)
+        });
+        own.max_by(|one, other| one.share.0.total_cmp(&other.share.0))
+    }
+
     /// Share of healthy steps in which it waits for a batch of its data loader; none of few samples.
     #[must_use]
     pub fn data_share(&self) -> Option<Fraction> {

@@ -122,11 +122,10 @@ fn steps(text: &mut String, run: &HookedRun, step: &HookStep) {
     // Of a step that does not end its stack tells, and how many were before it.
     let made = run.places.as_ref().map_or(step.step, |places| places.step.max(step.step));
     let _ = write!(text, "{least}{made} step{}", if made == 1 { "" } else { "s" });
-    if let Some(each) = run.pace.usual() {
+    if let Some([before, end]) = run.pace.turned() {
+        let _ = write!(text, ", {before} each, {end} at the end");
+    } else if let Some(each) = run.pace.usual() {
         let _ = write!(text, ", {each} each");
-    }
-    if let Some(each) = run.pace.at_end() {
-        let _ = write!(text, ", {each} at the end");
     }
 }
 

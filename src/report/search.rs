@@ -45,9 +45,19 @@ pub fn text(plan: &str, subject: &str, found: &SearchOutcome, (took, top): (Dura
     if let [best, rest @ ..] = folded.as_slice() {
         lost(&mut text, best, rest, width);
     }
-    if found.front.len() > 1 {
+    // Of those that the figures shown do not tell apart, the one that needs least.
+    let shown = |one: &RankedPlan| grouped(throughput(&one.outline));
+    let mut front: Vec<&RankedPlan> = found.front.iter().collect();
+    front.dedup_by(|next, kept| {
+        shown(next) == shown(kept) && {
+            *kept = next;
+            true
+        }
+    });
+    if front.len() > 1 {
         text.push_str("\nless memory for less speed: nothing is better in both\n");
-        text.push_str(&numbered(found.front.iter().zip(front_numbers(&found.front, &folded))).render("  ", width));
+        let numbers = front_numbers(&front, &folded);
+        text.push_str(&numbered(front.into_iter().zip(numbers)).render("  ", width));
     }
     text.push('\n');
     paragraph(&mut text, "", &counts(found, took), width);
@@ -123,9 +133,9 @@ fn nothing(text: &mut String, plan: &str, found: &SearchOutcome, width: usize) {
 
 /// The numbers of the front: those of the first table keep theirs, the others go on from its end. What is said of #3 is
 /// said of one plan.
-fn front_numbers(front: &[RankedPlan], first: &[&RankedPlan]) -> Vec<String> {
+fn front_numbers(front: &[&RankedPlan], first: &[&RankedPlan]) -> Vec<String> {
     let mut next = first.len();
-    let number = |one: &RankedPlan| {
+    let mut number = |one: &RankedPlan| {
         let known = first.iter().position(|known| known.knobs == one.knobs);
         let at = known.unwrap_or_else(|| {
             next += 1;
@@ -133,7 +143,7 @@ fn front_numbers(front: &[RankedPlan], first: &[&RankedPlan]) -> Vec<String> {
         });
         (at + 1).to_string()
     };
-    front.iter().map(number).collect()
+    front.iter().map(|one| number(one)).collect()
 }
 
 /// Plans numbered from 1.

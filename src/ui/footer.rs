@@ -53,7 +53,11 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         return Line::styled(fit(&look.keys(&format!(" {}", printable(&notice.text))), area.width as usize), style)
             .render(area, buffer);
     }
-    if let Some(offered) = state.run.telemetry.offered(&state.monitor, state.now).filter(|_| question(state).is_none())
+    if let Some(offered) = state
+        .run
+        .telemetry
+        .offered(&state.monitor, state.now)
+        .filter(|_| question(state).is_none() && !is_typing(state))
     {
         let model = offered.about.as_ref().and_then(|about| about.model.as_deref()).unwrap_or("a run");
         let text =
@@ -162,6 +166,11 @@ fn saving(state: &State) -> Option<&'static Binding> {
 }
 
 /// What is asked while something lies on top that wants an answer.
+/// Whether letters go into a value or a text: its own keys stand here then.
+const fn is_typing(state: &State) -> bool {
+    state.plans.text.is_some() || state.plans.form.typing.is_some()
+}
+
 fn question(state: &State) -> Option<Cow<'static, str>> {
     match (state.dialogs.overlay, state.plans.drafts.len()) {
         (Some(Overlay::Search), _) => return Some(searching(&state.dialogs)),

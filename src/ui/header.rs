@@ -94,7 +94,10 @@ pub fn is_unplanned(state: &State) -> bool {
 fn right_end<'a>(state: &State, look: &Look, width: u16) -> Vec<Span<'a>> {
     let mut spans = Vec::new();
     if state.plans.run.is_none() && !state.plans.editor.faults().is_empty() {
-        spans.push(Span::styled("INVALID", look.theme.danger()));
+        spans.push(match state.plans.editor.waits_for_bench() {
+            true => Span::styled("UNMEASURED", look.theme.warning()),
+            false => Span::styled("INVALID", look.theme.danger()),
+        });
     } else if let Some(prediction) = state.plans.compared().prediction().filter(|_| !is_unplanned(state)) {
         spans.push(fits(prediction, look, width));
     }

@@ -30,6 +30,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         let place = state.plans.editor.faults().first().and_then(|fault| fault.at);
         let (line, style) = match place.filter(|_| state.plans.editor.waits_for_model()) {
             Some(at) => (format!(" no model yet{shown}: its name is wanted in line {}", at.line), theme.warning()),
+            None if state.plans.editor.waits_for_bench() => (format!(" {}{shown}", fault.message), theme.warning()),
             None => (format!(" plan broken{shown}: {}", printable(&fault.to_string())), theme.danger()),
         };
         return broken(state, look, Line::styled(line, style), area, buffer);
@@ -175,7 +176,9 @@ fn cause(state: &State) -> Option<(String, String)> {
     }
     let is_notable = state.run.comparison.as_ref().is_some_and(Comparison::is_notable);
     let machine = || other_machine(state, state.plans.compared().job()?);
-    if let Some(machine) = is_notable.then(machine).flatten() {
+    // How it uses the machine explains a part at most of what its stack shows elsewhere.
+    let seen = state.run.explaining.found.first().is_some_and(Explanation::is_seen);
+    if let Some(machine) = (is_notable && !seen).then(machine).flatten() {
         return said(format!("the run has {machine}"));
     }
     let grows = || match state.run.outlook.memory {

@@ -52,3 +52,28 @@ fn an_unknown_part_is_refused() {
                     router, norms, convolutions";
     assert_eq!(predicted("llama-2-7b", "vision").unwrap_err(), [expected]);
 }
+
+#[test]
+fn a_part_that_the_model_lacks_is_refused_and_so_is_a_plan_that_trains_nothing() {
+    let lacks = predicted("llama-2-7b", "convolutions").unwrap_err();
+    assert_eq!(lacks, ["training.frozen: convolutions: the model has no parameters there"]);
+    let nothing = predicted("llama-2-7b", "embeddings, attention, mlp, norms, head").unwrap_err();
+    assert_eq!(nothing, ["training.frozen: nothing is left to train: no parameter has a gradient"]);
+}
+
+/// Where the head alone is trained nothing below it is run backward (torch.autograd: what needs no gradient saves
+/// nothing): its matrix's gradient is 2 x 512 tokens x 4096 x 32 000 operations, and fewer than as many again are those of
+/// the loss, which are counted one or two an element.
+#[test]
+fn below_the_first_trained_parameter_nothing_runs_backward() {
+    let probe = predicted("llama-2-7b", "embeddings, attention, mlp, norms").unwrap();
+    let matrix = 2.0 * 512.0 * 4096.0 * 32_000.0;
+    assert!((matrix..1.01 * matrix).contains(&probe.flops.backward.0), "{:?}", probe.flops);
+    // Of each of 32 blocks' inputs nothing is kept: 512 x 4096 x 2 bytes = 4 MiB each.
+    let whole = predicted("llama-2-7b", "embeddings").unwrap();
+    let activations = |prediction: &Prediction| prediction.largest().activations_end_of_forward.0;
+    assert!(activations(&whole) - activations(&probe) > 32 * (4 << 20), "{}", activations(&probe));
+    // An encoder's head, too: BERT's blocks alone would take 12 x 4 x 2 x 512 x 768 x 768 operations backward for weights.
+    let bert = predicted("bert-base", "embeddings, attention, mlp, norms").unwrap();
+    assert!(bert.flops.backward.0 < 0.6 * bert.flops.forward.0, "{:?}", bert.flops);
+}

@@ -16,6 +16,7 @@ mod bounds;
 mod catalog;
 mod claims;
 mod classes;
+mod consistency;
 mod convolutions;
 mod delta;
 mod divided;

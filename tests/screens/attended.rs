@@ -354,6 +354,26 @@ fn memory_that_ran_out_is_explained_at_once() {
     assert_eq!(live.state.dialogs.overlay, None);
 }
 
+/// Who comes back after a night sees that the run that goes well now is not the one that was left.
+#[test]
+fn how_a_run_ended_outlives_its_restart_until_somebody_has_seen_it() {
+    let mut live = Live::start("");
+    live.train(5);
+    let news = RunNews { pid: Some(7), out_of_memory: Some(message()), ..RunNews::default() };
+    happen(&mut live.state, Event::Run(Box::new(news)));
+    press(&mut live.state, &[KeyPress::Esc]);
+    live.second(55.0, 60.0, None);
+    // The verdict and its reason say it: it does not stand there twice.
+    assert_eq!(second_line(&live.state).matches("CUDA out of memory").count(), 1, "{}", second_line(&live.state));
+    happen(&mut live.state, Event::Run(Box::new(RunNews { pid: Some(7), ..RunNews::default() })));
+    live.second(55.0, 60.0, None);
+    let said = second_line(&live.state);
+    assert!(said.contains("! restarted after CUDA out of memory"), "{said}");
+    press(&mut live.state, &[KeyPress::Char('A')]);
+    live.second(55.0, 60.0, None);
+    assert!(!second_line(&live.state).contains("restarted"), "{}", second_line(&live.state));
+}
+
 #[test]
 fn the_end_says_after_how_many_steps_and_how() {
     let mut live = Live::start("");

@@ -32,6 +32,10 @@ pub struct RaisedAlert {
     pub at: Moment,
     /// Somebody has seen it: it leaves the top of the screen.
     pub seen: bool,
+    /// The run went on with another process, by its launcher: how the one before ended stays until somebody has seen it.
+    pub outlived: bool,
+    /// Whose it is: the process that the user attached to.
+    whose: Option<u32>,
 }
 
 /// What is alerted about.
@@ -69,13 +73,6 @@ pub struct AlertMessage {
 }
 
 impl AlertState {
-    /// The gravest that nobody has seen yet, and how many more there are.
-    #[must_use]
-    pub fn unseen(&self) -> Option<(&RaisedAlert, usize)> {
-        let mut unseen = self.raised.iter().filter(|raised| !raised.seen);
-        unseen.next().map(|first| (first, unseen.count()))
-    }
-
     /// Since a device is watched, how often its NVLinks were set up again after an error.
     fn recovered(&self, gpu: &str, device: &DeviceSample) -> u64 {
         let now = device.health.nvlink_recoveries.value().copied().unwrap_or(0);
@@ -102,18 +99,24 @@ impl AlertState {
 pub fn on_sample(state: &mut State) -> Vec<Effect> {
     state.run.alerts.note_recoveries(&state.monitor);
     let conditions = conditions::of(state);
-    let now = state.now;
+    let (now, whose) = (state.now, state.monitor.attached_by_user());
     let mut new: Vec<Condition> = Vec::new();
     let alerts = &mut state.run.alerts;
     for condition in conditions {
         let same = |raised: &RaisedAlert| raised.alert == condition.alert && raised.gpu == condition.gpu;
         match (alerts.raised.iter().position(same), condition.state) {
+            (Some(at), conditions::Crossing::Back) if goes_on(&alerts.raised[at], whose) => {
+                alerts.raised[at].outlived = true;
+            }
             (Some(at), conditions::Crossing::Back) => {
                 let gone = alerts.raised.remove(at);
                 alerts.past.push_front(gone);
                 alerts.past.truncate(LISTED);
             }
-            (Some(at), _) => alerts.raised[at].text.clone_from(&condition.text),
+            (Some(at), _) => {
+                alerts.raised[at].outlived = false;
+                alerts.raised[at].text.clone_from(&condition.text);
+            }
             (None, conditions::Crossing::Over) => new.push(condition),
             (None, _) => {}
         }
@@ -125,6 +128,8 @@ pub fn on_sample(state: &mut State) -> Vec<Effect> {
         text: condition.text.clone(),
         at: now,
         seen: false,
+        outlived: false,
+        whose,
     };
     alerts.raised.extend(new.iter().map(raised));
     alerts.raised.order_by_key(|raised| order(raised.alert));
@@ -148,6 +153,12 @@ pub fn on_sample(state: &mut State) -> Vec<Effect> {
         channels: channels.clone(),
     };
     new.into_iter().map(|condition| Effect::Alert(Box::new(alarm(condition)))).collect()
+}
+
+/// Whether what ended a process is of the run that its launcher goes on with, and nobody has seen it yet.
+fn goes_on(raised: &RaisedAlert, whose: Option<u32>) -> bool {
+    let ends = matches!(raised.alert, Alert::OutOfMemory | Alert::Ended);
+    ends && !raised.seen && whose.is_some() && raised.whose == whose
 }
 
 /// Somebody has seen them all.

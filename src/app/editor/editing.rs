@@ -10,6 +10,7 @@ use crate::app::pane::Pane;
 use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, PickerPurpose};
 use crate::app::run::calibrations;
+use crate::app::run::explanation_search;
 use crate::app::run::observation::observation;
 use crate::app::run::plan as run_plan;
 use crate::app::state::State;
@@ -139,6 +140,9 @@ pub fn turn_back(state: &mut State, action: Action) {
                 view.follow(state.plans.editor.text(), at);
             }
             follow(state);
+            if action == Action::Undo {
+                explanation_search::take_back(state);
+            }
         }
         None => {
             state.notice = Some(problem(if action == Action::Undo { "nothing to undo" } else { "nothing to redo" }))

@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use crate::catalog::{Catalog, UNKNOWN_MODEL};
 use crate::plan::keywords::Mode;
-use crate::plan::{Change, ConfigFileError, Document, EXAMPLES, Fault, HfConfig, Plan, PlanOverlay};
+use crate::plan::{Change, ConfigFileError, Document, EXAMPLES, Fault, HfConfig, Plan, PlanOverlay, keys};
 use crate::predict::{self, Job, Outline, Prediction};
 use field::Field;
 pub use on_disk::folder_of;
@@ -217,17 +217,30 @@ impl Editor {
         self.faults.len() == 1 && self.said(Field::Model.key()).as_deref() == Some(UNKNOWN_MODEL)
     }
 
+    /// Nothing is wrong but that the plan is of a CPU that nobody has measured.
+    #[must_use]
+    pub fn waits_for_bench(&self) -> bool {
+        let [fault] = self.faults.as_slice() else { return false };
+        fault.key == keys::hardware::gpu_type && self.said(&fault.key).is_some_and(|said| Catalog::is_cpu(&said))
+    }
+
     /// The value of a field: what it came to; while the text is broken, what it says where it
     /// says something else than the last good plan.
     #[must_use]
     pub fn shown(&self, field: Field) -> String {
         let said = self.said(field.key());
-        let Some(good) = &self.good else { return said.unwrap_or_default() };
+        let Some(good) = &self.good else { return said.or_else(|| self.own_model(field)).unwrap_or_default() };
         let document = self.document.as_ref().unwrap_or(&good.document);
         match said {
             Some(said) if good.document.value(field.key()) != document.value(field.key()) => said,
             said => field.effective(&good.job).or(said).unwrap_or_default(),
         }
+    }
+
+    /// What a model is called that is no preset, while nothing is made of the plan.
+    fn own_model(&self, field: Field) -> Option<String> {
+        let named = ["model.hf_config.model_type", keys::model::hf_config, keys::model::trace];
+        named.into_iter().filter(|_| field == Field::Model).find_map(|key| self.said(key))
     }
 
     /// A line about the run: whose layers, batch, sequence, degrees.

@@ -141,7 +141,7 @@ pub(super) const ANYWHERE: &[Binding] = &[
         keys: &[K::Char('X')],
         shown: "X",
         word: "fixes",
-        help: "what would help the plan, cheapest first; ⏎ takes one",
+        help: "what would help the plan, gravest first; ⏎ takes one",
         actions: &[A::Fixes],
     },
     Binding {

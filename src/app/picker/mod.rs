@@ -165,9 +165,12 @@ pub fn ranked(choices: &[Choice], typed: &str) -> Vec<usize> {
         return (0..choices.len()).collect();
     }
     let mut matcher = Matcher::new(Config::DEFAULT);
-    let pattern = Pattern::parse(typed, CaseMatching::Ignore, Normalization::Smart);
+    let pattern = |part| Pattern::parse(part, CaseMatching::Ignore, Normalization::Smart);
+    let parts: Vec<Pattern> = typed.split_whitespace().map(pattern).collect();
     let mut buffer = Vec::new();
-    let mut score = |text: &str| pattern.score(Utf32Str::new(text, &mut buffer), &mut matcher);
+    let mut score = |part: &Pattern, text: &str| part.score(Utf32Str::new(text, &mut buffer), &mut matcher);
+    let mut scattered =
+        |text: &str| parts.iter().map(|part| scattered(text, |word| score(part, word))).sum::<Option<u32>>();
     let begins = |text: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| starts_alike(word, typed));
     let mut found: Vec<(bool, u8, u32, usize)> = choices
         .iter()
@@ -175,8 +178,8 @@ pub fn ranked(choices: &[Choice], typed: &str) -> Vec<usize> {
         .filter_map(|(at, choice)| {
             let exact = choice.name.eq_ignore_ascii_case(typed);
             // A hit in the name counts more than one among its other names or facts.
-            let name = score(&choice.name).map(|score| score * 2);
-            let other = score(&format!("{} {}", choice.name, choice.aliases));
+            let name = scattered(&choice.name).map(|score| score * 2);
+            let other = scattered(&format!("{} {}", choice.name, choice.aliases));
             let word =
                 if begins(&choice.name) || begins(&choice.aliases) { 2 } else { u8::from(begins(&choice.facts)) };
             // Sentences have most letters somewhere: what is typed stands in them as it is.
@@ -189,6 +192,12 @@ pub fn ranked(choices: &[Choice], typed: &str) -> Vec<usize> {
         .collect();
     found.order_by_key(|(exact, word, score, at)| (!exact, Reverse(*word), Reverse(*score), *at));
     found.into_iter().map(|(_, _, _, at)| at).collect()
+}
+
+/// How well what is typed, with letters between its own, is found in a name; of several words in one of them. All of a
+/// sentence's words together have most letters somewhere.
+fn scattered(text: &str, score: impl FnMut(&str) -> Option<u32>) -> Option<u32> {
+    text.split(' ').filter(|word| !word.is_empty()).filter_map(score).max()
 }
 
 fn starts_alike(word: &str, typed: &str) -> bool {
@@ -228,6 +237,9 @@ mod tests {
         // Letters that lie scattered in a sentence are no word of it.
         let quit = [Choice::of("quit", "leave; asks where something is unsaved")];
         assert_eq!(first(&quit, "leak"), None);
+        let others =
+            [Choice::of("next pane", ""), Choice { aliases: "flame reach peak".into(), ..Choice::of("roofs", "") }];
+        assert_eq!((first(&others, "nan"), first(&others, "leak")), (None, None));
         assert_eq!(first(&quit, "unsaved leave").as_deref(), Some("quit"));
     }
 }

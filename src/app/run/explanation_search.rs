@@ -134,7 +134,7 @@ impl QuestionKey {
             stage: comparison.stage(),
             calibration: state.run.calibration,
             grows: state.run.outlook.is_growing(),
-            evidence: if state.run.outlook.is_growing() { evidence.without_memory() } else { evidence },
+            evidence: without_growth(state, evidence),
             told: ToldFacts::of(state, job, prediction),
             at: state.now,
         })
@@ -166,6 +166,19 @@ impl QuestionKey {
     }
 }
 
+/// What was seen without what has come with time.
+fn without_growth(state: &State, evidence: Evidence) -> Evidence {
+    let outlook = &state.run.outlook;
+    if !outlook.is_growing() {
+        return evidence;
+    }
+    let started = state.monitor.attached.as_ref().and_then(|attached| attached.started);
+    match outlook.grown(started) {
+        Some(grown) => evidence.before_growth(grown, outlook.grows),
+        None => evidence.without_memory(),
+    }
+}
+
 /// That nothing which was tried explains what is observed, and in brackets what was, or what would tell more; none while
 /// something may.
 #[must_use]
@@ -178,7 +191,7 @@ pub fn unexplained(state: &State) -> Option<[String; 2]> {
     let job = state.plans.run.as_ref()?.plan().job()?;
     match &explaining.asked {
         Some(asked) => {
-            let tried = compare::tried(job, &asked.told.stated).join(", ");
+            let tried = compare::tried(job, &asked.told.stated, &asked.evidence).join(", ");
             let brackets = format!(" (none better than chance; tried: {tried})");
             Some(["nothing tried explains it".to_owned(), brackets])
         }
@@ -372,7 +385,18 @@ pub fn take(state: &mut State) {
         plans::open(state, run.plan().duplicate(name), Vec::new());
     }
     editing::apply(state, document);
-    state.plans.run = RunPlan::of(&state.plans.editor).or(Some(run));
+    state.plans.run = RunPlan::of(&state.plans.editor).or_else(|| Some(run.clone()));
+    state.plans.run_before = Some(Box::new(run));
     editing::set_against(state);
-    state.notice = Some(info(format!("the run's plan says so now: {words}; u, then R, takes it back")));
+    state.notice = Some(info(format!("the run's plan says so now: {words}; u takes it back")));
+}
+
+/// A change was undone: if it was what an explanation had made of the run's plan, the run has that plan again.
+pub fn take_back(state: &mut State) {
+    let is_undone = state.plans.run_before.as_ref().is_some_and(|before| before.is(&state.plans.editor));
+    if let Some(before) = state.plans.run_before.take_if(|_| is_undone) {
+        state.plans.run = Some(*before);
+        editing::set_against(state);
+        state.notice = Some(info("the run's plan is what it was".to_owned()));
+    }
 }

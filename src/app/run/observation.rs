@@ -152,8 +152,7 @@ fn with_progress(
     } else {
         (told(run.phases().usual(&progress.step_time), progress.told_by), told(tokens, progress.told_by))
     };
-    let places = run.hooked(monitor, now).and_then(|run| Some((run.placed, run.places.as_ref()?.data_share()?)));
-    let data_wait = places.map_or_else(Reading::not_read, |(at, share)| Reading::measured(share, at));
+    let hooked = run.hooked(monitor, now);
     // A step with something else in it is slower by as much, where the rate is of that step.
     let slower = progress.step_time.value().zip(step.value()).filter(|_| is_rate_of_step(&progress, monitor, run, now));
     let slower = slower.map_or(1.0, |(told, usual)| told.0 / usual.0);
@@ -161,7 +160,8 @@ fn with_progress(
     Evidence {
         step,
         tokens,
-        data_wait,
+        data_wait: hooked.map_or_else(Reading::not_read, HookedRun::data_wait),
+        own_code: hooked.map_or_else(Reading::not_read, HookedRun::own_code),
         allocated: progress.peak_allocated,
         reserved: progress.peak_reserved,
         ..evidence

@@ -50,7 +50,9 @@ pub fn on_source(state: &mut State, info: &SourceInfo) {
 
 /// Does not offer it again. False where none is offered.
 pub fn dismiss(state: &mut State) -> bool {
-    let Some(pid) = offered(state) else { return false };
+    // Where something is typed that is left first.
+    let is_typing = state.plans.text.is_some() || state.plans.form.typing.is_some();
+    let Some(pid) = offered(state).filter(|_| !is_typing) else { return false };
     state.run.telemetry.decline(pid);
     state.notice = Some(info(format!("{pid} is not followed; ⏎ in the monitor attaches to a process")));
     true

@@ -17,6 +17,9 @@ const STEPS: f64 = 3.0;
 /// The longest stretch that is looked at sample by sample; what grows slower shows over the whole run.
 const RECENT: Seconds = Seconds(600.0);
 
+/// What rose before anybody looked may be so much of what was held then: less than a band is wide.
+const UNSEEN: f64 = 0.02;
+
 /// What the memory of the watched device does over time.
 #[derive(Debug, Clone, Default)]
 pub struct Outlook {
@@ -37,6 +40,18 @@ impl Outlook {
     #[must_use]
     pub const fn is_growing(&self) -> bool {
         matches!(self.memory, Forecast::Growing(_))
+    }
+
+    /// How much of what a run holds that `started` then, in seconds since the Unix epoch, has come with time; none where it
+    /// had risen far before anybody looked.
+    #[must_use]
+    pub fn grown(&self, started: Option<u64>) -> Option<Bytes> {
+        let Forecast::Growing(growth) = self.memory else { return None };
+        let (first, last) = (self.counts.points().next()?, self.counts.points().last()?);
+        let age = first.0.since(Moment(started? * 1000));
+        let before = Bytes::from_f64(growth.rate.0 * age.0);
+        let is_little = before.as_f64() <= UNSEEN * first.1.as_f64();
+        is_little.then(|| last.1.saturating_sub(first.1) + before)
     }
 }
 

@@ -13,6 +13,8 @@ pub enum Circumstance {
     BusyCpu,
     /// The GPUs wait for their samples.
     DataLoading,
+    /// The training thread is in code beside the step's work.
+    OwnCode,
     /// Heat or the board slows the clocks.
     Throttling,
     /// Collectives take longer than the links should.
@@ -39,12 +41,19 @@ const WORTH_A_WAIT: f64 = 0.02;
 
 impl Circumstance {
     /// All of them: those whose size is observed come before those that take what is left.
-    pub const ALL: [Self; 6] =
-        [Self::OtherProcess, Self::BusyCpu, Self::Throttling, Self::DataLoading, Self::SlowLink, Self::Fragmentation];
+    pub const ALL: [Self; 7] = [
+        Self::OtherProcess,
+        Self::BusyCpu,
+        Self::Throttling,
+        Self::OwnCode,
+        Self::DataLoading,
+        Self::SlowLink,
+        Self::Fragmentation,
+    ];
 
     /// Those that a run may meet: a CPU has neither a caching allocator nor a clock that anyone reads.
     pub(super) const fn of(on_cpu: bool) -> &'static [Self] {
-        if on_cpu { &[Self::BusyCpu, Self::DataLoading, Self::SlowLink] } else { &Self::ALL }
+        if on_cpu { &[Self::BusyCpu, Self::OwnCode, Self::DataLoading, Self::SlowLink] } else { &Self::ALL }
     }
 
     /// What one would say.
@@ -54,9 +63,18 @@ impl Circumstance {
             Self::OtherProcess => "another process on the GPU",
             Self::BusyCpu => "waiting for a free CPU core",
             Self::DataLoading => "waiting for data",
+            Self::OwnCode => "code beside the step's work",
             Self::Throttling => "clocks slowed down",
             Self::SlowLink => "collectives slower than the links",
             Self::Fragmentation => "fragmented allocator",
+        }
+    }
+
+    /// The same, with the place where the stack tells one.
+    pub(super) fn words_of(self, evidence: &Evidence) -> String {
+        match evidence.own_code.value() {
+            Some(place) if self == Self::OwnCode => place.of_step(),
+            _ => self.words().to_owned(),
         }
     }
 
@@ -66,6 +84,7 @@ impl Circumstance {
         match self {
             Self::OtherProcess => "end the other process, or lower hardware.memory_limit_gb to what is left",
             Self::BusyCpu => "end other programs, or use fewer threads and workers: top shows who has the cores",
+            Self::OwnCode => "do it less often, in another thread, or in the data loader's workers",
             Self::DataLoading => "more data-loader workers, prefetching, a faster store",
             Self::Throttling => "look at the GPU's temperature, airflow and power limit",
             Self::SlowLink => "look at NVLink and network errors, at NCCL's rings, at who shares the switch",
@@ -79,6 +98,7 @@ impl Circumstance {
         match self {
             Self::OtherProcess => other_process(plain, evidence),
             Self::BusyCpu => busy_cpu(plain, evidence),
+            Self::OwnCode => own_code(plain, evidence),
             Self::DataLoading => data_loading(plain, evidence),
             Self::Throttling => throttling(plain, evidence),
             Self::SlowLink => slow_link(plain, evidence),
@@ -127,6 +147,15 @@ fn data_loading(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation
     let step = plain.step + delay;
     let busy = Fraction(plain.busy.0 * plain.step.0 / step.0);
     Some((Expectation { step, busy, ..*plain }, free))
+}
+
+fn own_code(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {
+    let place = evidence.own_code.value()?;
+    let delay = delay(plain, evidence)?;
+    // Kernels run on while the thread is there: by how much it delays them shows in how busy the device is.
+    let step = plain.step + delay.min((plain.step + delay) * place.share.0);
+    let busy = Fraction(plain.busy.0 * plain.step.0 / step.0);
+    Some((Expectation { step, busy, ..*plain }, 0.0))
 }
 
 fn throttling(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {

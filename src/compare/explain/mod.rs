@@ -43,8 +43,8 @@ impl Cause {
         Self { words: words.into(), change: Some(change), circumstance: None }
     }
 
-    fn outside(circumstance: Circumstance) -> Self {
-        Self { words: circumstance.words().to_owned(), change: None, circumstance: Some(circumstance) }
+    fn outside(circumstance: Circumstance, evidence: &Evidence) -> Self {
+        Self { words: circumstance.words_of(evidence), change: None, circumstance: Some(circumstance) }
     }
 }
 
@@ -71,6 +71,14 @@ impl Explanation {
             true => format!("{} ({:.0} %)", self.words(), self.share.percent()),
             false => format!("nothing tried fits; nearest: {}", self.words()),
         }
+    }
+
+    /// Whether it fits, and the run's own stack shows all of it.
+    #[must_use]
+    pub fn is_seen(&self) -> bool {
+        let by_stack =
+            |cause: &Cause| matches!(cause.circumstance, Some(Circumstance::OwnCode | Circumstance::DataLoading));
+        self.fits && self.causes.iter().all(by_stack)
     }
 
     /// The causes in one line.
@@ -151,7 +159,7 @@ fn contradicts(stated: &[(&'static str, String)], change: &Change) -> bool {
 
 /// What [`explain`] tries on a plan, each in a word or two: keys whose values the run was not told, then what may befall it.
 #[must_use]
-pub fn tried(job: &Job, stated: &[(&'static str, String)]) -> Vec<String> {
+pub fn tried(job: &Job, stated: &[(&'static str, String)], evidence: &Evidence) -> Vec<String> {
     let causes = plan_causes::of(job);
     let changes = causes.iter().filter_map(|cause| cause.change.as_ref()).filter(|change| !contradicts(stated, change));
     let keys = changes.filter_map(|change| change.set.first().map(|(key, _)| *key).or(change.remove.first().copied()));
@@ -164,7 +172,9 @@ pub fn tried(job: &Job, stated: &[(&'static str, String)]) -> Vec<String> {
         }
     }
     let on_cpu = job.hardware.gpu.generation == Generation::Cpu;
-    tried.extend(Circumstance::of(on_cpu).iter().map(|one| one.words().to_owned()));
+    // Without such a place on the stack there is no such cause to try.
+    let there = |one: &&Circumstance| **one != Circumstance::OwnCode || evidence.own_code.value().is_some();
+    tried.extend(Circumstance::of(on_cpu).iter().filter(there).map(|one| one.words().to_owned()));
     tried
 }
 
@@ -236,7 +246,7 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
         for circumstance in circumstances {
             let Some((expected, free)) = circumstance.applied(&to.expected, evidence) else { continue };
             let assumed = to.assumed + free + if to.causes.is_empty() { 0.0 } else { SECOND };
-            let causes = to.causes.iter().cloned().chain([Cause::outside(*circumstance)]).collect();
+            let causes = to.causes.iter().cloned().chain([Cause::outside(*circumstance, evidence)]).collect();
             tried.push(CauseTrial { causes, misfit: misfit(&expected), expected, assumed });
         }
         tried

@@ -56,9 +56,10 @@ impl DecoderContext<'_> {
 
     /// The caches with the new token: transformers joins both into a new tensor (cache_utils.py, DynamicLayer.update:
     /// `torch.cat`), and repeats it for every head where attention is not fused (`repeat_kv`). Servers, which may keep it in
-    /// another type, write the token in its place.
+    /// another type than the computation's, write the token in its place.
     fn grown(&self, b: &mut Builder<'_>, caches: [TensorId; 2], core: &Core) -> [TensorId; 2] {
-        let joins = self.run.modules.grows_cache.is && self.run.cache.is_some_and(|cache| cache.element.is_none());
+        let own = self.cache_element() == Some(self.run.compute());
+        let joins = self.run.modules.grows_cache.is && own;
         let repeats = self.run.attention == AttentionChoice::Eager && core.kv_heads < core.heads;
         caches.map(|cache| {
             let joined = if joins { b.copy("attention.cache", cache) } else { cache };

@@ -30,19 +30,31 @@ pub(super) struct Exchange {
 }
 
 impl DecoderContext<'_> {
-    /// Keys and values that context parallel exchanges.
+    /// What context-parallel ranks exchange: keys and values, or heads for tokens.
     pub(super) fn exchange(&self, b: &mut Builder<'_>, core: &Core) {
-        let context = self.run.cut.context;
-        if context > 1 {
-            let bytes = product(&[core.batch, core.keys, core.kv_heads, core.dim + core.value_dim])
-                .saturating_mul(self.run.compute().bytes());
-            b.collective(Collective {
-                kind: CollectiveKind::Ring,
-                group: RankGroup::Context,
-                bytes,
-                forward: 1,
-                backward: 2,
-            });
+        let ranks = self.run.cut.context;
+        if ranks < 2 {
+            return;
+        }
+        let element = self.run.compute().bytes();
+        let both = product(&[core.batch, core.keys, core.kv_heads, core.dim + core.value_dim]).saturating_mul(element);
+        let sent = (core.query() + core.output()).saturating_mul(element).saturating_add(both / ranks);
+        let mut add = |kind, bytes, backward| {
+            b.collective(Collective { kind, group: RankGroup::Context, bytes, forward: 1, backward });
+        };
+        match (self.run.modules.shared_sequence.is, self.run.cut.exchange) {
+            // Keys and values once more backward, and their gradients scattered (AttnFuncWithCPAndKVAllGather).
+            (SharedSequence::Engine, CpComm::AllGather) => add(CollectiveKind::AllGather, both, 2),
+            // Queries, keys and values on their way in, the output on its way back, and the gradients of all four.
+            (SharedSequence::Engine, CpComm::AllToAll) => add(CollectiveKind::AllToAll, sent, 1),
+            // The same between two ranks, of which each keeps a half; then a ring over half as many. Both in bytes that
+            // all ranks would send as much of: (n - 1) / n of them.
+            (SharedSequence::Engine, CpComm::Both) => {
+                let share = |bytes: u64, part: u64| bytes.saturating_mul(part) / (ranks - 1);
+                add(CollectiveKind::AllToAll, share(sent / PAIR, ranks), 1);
+                add(CollectiveKind::Ring, share(both, ranks.div_ceil(PAIR) - 1), 2);
+            }
+            _ => add(CollectiveKind::Ring, both, 2),
         }
     }
 

@@ -118,7 +118,7 @@ impl DecoderContext<'_> {
     /// models/falcon, opt and qwen2_moe).
     fn has_typed_mask(&self) -> bool {
         let fused = matches!(self.family, Family::Opt | Family::Qwen2Moe | Family::Jamba);
-        let own = self.family == Family::Falcon || self.class_rules().typed_mask;
+        let own = self.family == Family::Falcon || self.class_rules().typed_mask || self.hands_bias();
         own || (fused && self.kernel(&self.core(false)) != Kernel::Eager)
     }
 

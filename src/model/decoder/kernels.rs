@@ -100,7 +100,7 @@ impl DecoderContext<'_> {
         if let Some(block) = window.filter(|_| self.class_rules().window_blocks) {
             return self.in_blocks(block);
         }
-        let biased = self.family == Family::Falcon && d.position == Position::Alibi;
+        let biased = self.hands_bias();
         let reach = window.map_or(1.0, |window| window as f64 / run.sequence.max(1) as f64);
         let skips = self.causal && run.cache.is_none_or(|cache| cache.past == 0);
         Core {
@@ -116,6 +116,13 @@ impl DecoderContext<'_> {
             // Of a window's w, all but the first w queries see w keys; without one w is the whole sequence.
             visible: if skips { reach - reach * reach / 2.0 } else { 1.0 },
         }
+    }
+
+    /// Whether PyTorch's attention is given ALiBi as a mask for each head: Falcon does so, and whoever writes another model
+    /// with it has no other way to (no kernel of PyTorch takes slopes).
+    pub(super) fn hands_bias(&self) -> bool {
+        let own = matches!(self.family, Family::Falcon | Family::Llama);
+        own && self.d.position == Position::Alibi && self.run.attention == AttentionChoice::Dispatch
     }
 
     /// Patches attend within square windows of so many alone, each a sample of its own; those at the edges have fewer.
@@ -161,7 +168,10 @@ impl DecoderContext<'_> {
                 let whole = core.heads == core.kv_heads || self.repeats();
                 let flash = half && self.run.fused == FusedKernels::Flash;
                 // Before compute capability 8.0 the memory-efficient kernel takes no bf16.
-                let efficient = self.run.fused == FusedKernels::Flash || element != Element::Bf16;
+                let efficient = match self.run.fused {
+                    FusedKernels::Efficient => element != Element::Bf16,
+                    fused => fused == FusedKernels::Flash,
+                };
                 if flash && grouped && !core.masked && core.dim <= 256 && core.dim == core.value_dim {
                     Kernel::Flash
                 } else if efficient && (whole || (core.masked && grouped)) {
@@ -234,11 +244,12 @@ impl DecoderContext<'_> {
         let [q, k, v] = [q, k, v].map(|x| b.lower(name, x));
         let element = b.element(q);
         let grad = b.needs_grad(q) || b.needs_grad(k) || b.needs_grad(v);
-        let biased = self.family == Family::Falcon && self.d.position == Position::Alibi;
+        let biased = self.hands_bias();
         // Autocast casts it in each call.
-        let once = self.makes_mask_once() || self.class_rules().typed_mask;
+        let once = self.makes_mask_once() || self.class_rules().typed_mask || biased;
         let shared = once && element == self.stream_element() && is_aligned(core.keys);
-        let mask = (core.masked && kernel == Kernel::Efficient && !shared).then(|| {
+        let is_masked = core.masked && kernel == Kernel::Efficient;
+        let mask = (is_masked && !shared).then(|| {
             // A boolean mask is turned into one of the score's type in each call.
             let heads = if biased { core.heads } else { 1 };
             let keys = core.keys.next_multiple_of(MASK_ALIGNMENT);
@@ -255,6 +266,8 @@ impl DecoderContext<'_> {
         };
         let log_sum = b.make(rows, Element::F32, false);
         let (seed, offset) = (b.make(1, Element::I64, false), b.make(1, Element::I64, false));
+        // Under a mask of its own the memory-efficient kernel skips no block: it knows no structure in it.
+        let core = &Core { visible: if is_masked { 1.0 } else { core.visible }, ..*core };
         let exchange = self.context_exchange(b, [q, k, v], core);
         let [kept_q, kept_k, kept_v] = exchange.as_ref().map_or([q, k, v], |exchange| exchange.saved);
         let saved = [kept_q, kept_k, kept_v, out, log_sum, seed, offset, mask.unwrap_or(log_sum)];

@@ -138,10 +138,18 @@ impl DecoderContext<'_> {
         own || self.run.graded_inputs || trains_before(self.d, self.run)
     }
 
-    /// Whether a gradient flows through the blocks: not where adapters stand behind them alone.
+    /// Whether a gradient flows through the blocks: not where adapters, or what else is trained, stand behind them alone.
     pub(super) fn reaches_blocks(&self) -> bool {
         let adapted = |adapters: &Adapters| adapters.targets.iter().any(|target| ![EMBEDDING, HEAD].contains(target));
-        self.run.adapters.is_none_or(adapted) || self.reaches_embedding()
+        self.run.adapters.map_or_else(|| self.trains_blocks(), adapted) || self.reaches_embedding()
+    }
+
+    /// Whether weights of the blocks are trained, of a model without adapters.
+    pub(super) fn trains_blocks(&self) -> bool {
+        let (frozen, d) = (self.run.frozen, self.d);
+        let own = [Part::Attention, Part::Mlp].into_iter().chain(d.norm_weight.then_some(Part::Norm));
+        let experts = d.moe.iter().flat_map(|_| [Part::Router, Part::Expert]);
+        own.chain(experts).any(|part| !frozen.has(part))
     }
 
     /// Token ids, so many labels (a tokenizer's mask where none are trained), and a mask where the batch is padded: 8

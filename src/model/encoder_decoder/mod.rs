@@ -152,12 +152,13 @@ impl Site<'_> {
     }
 
     /// Whether a gradient flows to what comes into a stack's layers: with adapters, or behind a frozen embedding, not
-    /// beyond the first.
+    /// beyond the first; and to none where the head alone is trained.
     fn reaches(&self, first: bool, decoder: bool) -> bool {
         let run = &self.encoder_run;
         let stem = matches!(self.model.start, Start::Audio { .. }) && !decoder;
         let normed = self.is_scaled() && self.model.block.embedding_norm && !run.frozen.has(Part::Norm);
-        !(first && (run.adapters.is_some() || (run.frozen.has(Part::Embedding) && !stem && !normed)))
+        let trains = run.adapters.is_some() || self.encoder().trains_blocks();
+        (!first && trains) || (run.adapters.is_none() && (normed || stem || !run.frozen.has(Part::Embedding)))
     }
 
     fn stream(&self) -> Element {
@@ -242,7 +243,7 @@ impl Site<'_> {
         let d = decoder.d;
         let relative = matches!(self.model.start, Start::Relative { .. });
         let mut b = encoder.builder();
-        let x = b.input(product(&[encoder.run.stream_tokens(), d.hidden]), self.stream(), true);
+        let x = b.input(product(&[encoder.run.stream_tokens(), d.hidden]), self.stream(), self.reaches(false, false));
         let states = if relative {
             let normed = t5::norm(&mut b, x, "encoder.final_norm", d.hidden);
             b.dropout("encoder.dropout", normed, encoder.run.dropout_or(d.hidden_dropout))
@@ -286,7 +287,7 @@ impl Site<'_> {
         let (d, run) = (ctx.d, ctx.run);
         let mut b = ctx.builder();
         let tokens = run.tokens();
-        let x = b.input(product(&[run.stream_tokens(), d.hidden]), self.stream(), true);
+        let x = b.input(product(&[run.stream_tokens(), d.hidden]), self.stream(), self.reaches(false, true));
         let relative = matches!(self.model.start, Start::Relative { .. });
         let (states, x) = if relative {
             let normed = t5::norm(&mut b, x, "final_norm", d.hidden);

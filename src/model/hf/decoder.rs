@@ -339,7 +339,8 @@ fn deepseek(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fault
         v_head_dim: keys.count(&["v_head_dim"], MAX_WIDTH)?.unwrap_or(128),
     };
     let routed = if second { moe(keys, 1407, 64, 6)? } else { moe(keys, 2048, 256, 8)? };
-    let shared = keys.whole("n_shared_experts", MAX_COUNT)?.unwrap_or(if second { 2 } else { 1 });
+    let own = if keys.is_null("n_shared_experts") { 0 } else { 1 + u64::from(second) };
+    let shared = keys.whole("n_shared_experts", MAX_COUNT)?.unwrap_or(own);
     let shared_intermediate = shared.saturating_mul(routed.intermediate);
     let first_dense = keys.whole("first_k_dense_replace", 10_000)?.unwrap_or(if second { 0 } else { 3 });
     let frequency = keys.count(&["moe_layer_freq"], MAX_COUNT)?.unwrap_or(1);

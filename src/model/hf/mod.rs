@@ -1,6 +1,7 @@
 //! Hugging Face configurations as architectures. Field names and defaults are those of
 //! the configuration classes in transformers 4.57.6 (`models/*/configuration_*.py`).
 
+mod absent;
 mod counts;
 mod decoder;
 mod defaults;
@@ -146,6 +147,13 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
     {
         return Err(refused(model_type, class, no_count));
     }
+    let absent = match &shape {
+        ModelShape::Decoder(decoder) => {
+            absent::check_function(keys)?;
+            absent::sizes(keys, decoder)
+        }
+        _ => Vec::new(),
+    };
     let mut architecture = Architecture { name: String::new(), family, shape };
     architecture.name = match architecture.block() {
         Some(block) => format!("{model_type} {} x {}", block.layers, block.hidden),
@@ -161,6 +169,7 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         check(own, &count)?;
     }
     left_out(outer, &mut architecture, &mut assumptions);
+    assumptions.extend(absent);
     Ok((architecture, assumptions))
 }
 

@@ -1,8 +1,7 @@
 //! How many GPUs share what.
 
-use super::{Notes, limits};
+use super::Notes;
 use crate::framework::{Profile, Rule};
-use crate::model::{Architecture, ModelShape, Start};
 use crate::plan::keys;
 use crate::plan::keywords::{CpComm, Engine, Mode, MoeDispatcher, Schedule, Sharding, Strategy};
 use crate::plan::{Plan, USUAL_PER_NODE};
@@ -334,72 +333,5 @@ fn schedule(plan: &Plan, pipeline: u64, notes: &mut Notes) -> Schedule {
             }
             Schedule::OneFOneB
         }
-    }
-}
-
-/// Degrees that a family's walk does not split.
-fn check_family(degrees: &Degrees, architecture: &Architecture, profile: &Profile, notes: &mut Notes) {
-    // Megatron's encoder runs through the same parallel layers as its decoders.
-    let parallel = match &architecture.shape {
-        ModelShape::Decoder(_) => return,
-        ModelShape::Encoder(encoder) => profile.support.splits_encoders.is && !encoder.stack.post_norm,
-        ModelShape::EncoderDecoder(model) => profile.support.splits_encoders.is && model.start == Start::Learned,
-        _ => false,
-    };
-    let kind = architecture.kind();
-    let given = [
-        ("tensor_parallel", degrees.tensor, parallel),
-        ("pipeline_parallel", degrees.pipeline, parallel && matches!(architecture.shape, ModelShape::Encoder(_))),
-        ("context_parallel", degrees.context, false),
-        ("expert_parallel", degrees.expert, false),
-        (
-            "sequence_parallel",
-            if degrees.sequence_parallel { degrees.tensor } else { 1 },
-            parallel && matches!(architecture.shape, ModelShape::EncoderDecoder(_)),
-        ),
-    ];
-    for (key, degree, _) in given.iter().filter(|(_, degree, is)| *degree > 1 && !is) {
-        notes.fault(
-            &format!("distribution.{key}"),
-            format!("{degree}: this framework does not split a {kind} that way; must be 1"),
-        );
-    }
-}
-
-/// Heads and experts that the degrees must divide.
-pub(super) fn check_model(
-    (degrees, mode): (&Degrees, Option<Mode>),
-    architecture: &Architecture,
-    profile: &Profile,
-    notes: &mut Notes,
-) {
-    let tensor = degrees.tensor;
-    check_family(degrees, architecture, profile, notes);
-    let Some(decoder) = architecture.block() else { return };
-    if !decoder.heads.is_multiple_of(tensor) {
-        notes.fault(
-            keys::distribution::tensor_parallel,
-            format!("{tensor} must divide the model's {} attention heads", decoder.heads),
-        );
-    } else if decoder.mla.is_none()
-        && !decoder.kv_heads.is_multiple_of(tensor)
-        && !tensor.is_multiple_of(decoder.kv_heads)
-    {
-        notes.fault(
-            keys::distribution::tensor_parallel,
-            format!("{tensor} must divide the model's {} KV heads, or they it", decoder.kv_heads),
-        );
-    } else if decoder.mla.is_none() && tensor > decoder.kv_heads && mode != Some(Mode::Inference) {
-        limits::shared_kv_heads(tensor, decoder.kv_heads, profile, notes);
-    }
-    match &decoder.moe {
-        Some(moe) if moe.experts % degrees.expert != 0 => notes.fault(
-            keys::distribution::expert_parallel,
-            format!("{} must divide the model's {} experts", degrees.expert, moe.experts),
-        ),
-        None if degrees.expert > 1 => {
-            notes.fault(keys::distribution::expert_parallel, format!("{}: the model has no experts", degrees.expert));
-        }
-        _ => {}
     }
 }

@@ -1,5 +1,6 @@
 //! Keys that are read and have no effect on the figures: said, never silently ignored.
 
+use super::speed::is_recipe;
 use super::storage::has_typed_masters;
 use super::training::recomputes_blocks;
 use super::{Degrees, Notes};
@@ -173,6 +174,7 @@ impl IdleKeys<'_> {
         let (d, degrees) = (&self.plan.distribution, self.degrees);
         let shards = degrees.sharding == Sharding::Zero3;
         let each = shards && degrees.engine.is_fsdp();
+        let recipe = is_recipe(self.plan, self.profile);
         let nothing = degrees.sharding == Sharding::None;
         let routes = self.architecture.block().is_some_and(|decoder| decoder.moe.is_some());
         let alone = degrees.tensor == 1;
@@ -197,7 +199,7 @@ impl IdleKeys<'_> {
                 d.overlap_expert_parallel == Some(true) && degrees.expert == 1,
                 "distribution.overlap_expert_parallel (expert_parallel is 1)",
             ),
-            (d.reduce_dtype.is_some() && !shards, "distribution.reduce_dtype"),
+            (d.reduce_dtype.is_some() && !shards && !recipe, "distribution.reduce_dtype"),
             (d.sync_each_micro_batch.is_some() && !each, "distribution.sync_each_micro_batch"),
             (d.cp_comm.is_some() && !self.reads("distribution.cp_comm"), "distribution.cp_comm"),
         ]

@@ -1,7 +1,7 @@
 //! Kernels that a GPU lacks: what runs in their place, or that nothing does.
 
 use super::{Degrees, Notes, Storage, Training};
-use crate::catalog::{Curves, Generation, Gpu};
+use crate::catalog::{Curves, Generation, Gpu, Vendor};
 use crate::framework::{Experts, Modules};
 use crate::model::{Architecture, Element, FusedKernels, ModelShape};
 use crate::plan::keys;
@@ -13,11 +13,18 @@ const fn is_before_ampere(generation: Generation) -> bool {
     matches!(generation, Generation::Pascal | Generation::Volta | Generation::Turing)
 }
 
+/// AMD's GPUs that AOTriton has attention for without being told to try: MI200, MI300, MI350. PyTorch takes it on Radeons
+/// under TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL alone, and there is none for MI100 (PyTorch 2.9,
+/// aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, `check_flash_attention_hardware_support`; ROCm/aotriton README).
+const WITH_AOTRITON: [&str; 3] = ["gfx90a", "gfx942", "gfx950"];
+
 /// The fused attention kernels that PyTorch chooses among there.
-pub const fn fused_kernels(generation: Generation) -> FusedKernels {
-    match generation {
+pub fn fused_kernels(gpu: &Gpu) -> FusedKernels {
+    let amd = gpu.compute_capability.as_deref().filter(|_| gpu.vendor == Vendor::Amd);
+    match gpu.generation {
         Generation::Cpu => FusedKernels::Cpu,
-        _ if is_before_ampere(generation) => FusedKernels::Efficient,
+        generation if is_before_ampere(generation) => FusedKernels::Efficient,
+        _ if amd.is_some_and(|chip| !WITH_AOTRITON.contains(&chip)) => FusedKernels::Absent,
         _ => FusedKernels::Flash,
     }
 }
@@ -56,6 +63,22 @@ pub(super) fn note_experts(
              probably faster"
         );
         notes.assume(keys::moe::intermediate_size, said);
+    }
+}
+
+/// Says that experts which run one after the other are timed as grouped ones (megatron-core, core/transformer/moe/experts.py,
+/// `SequentialMLP`): the key changes memory alone.
+pub(super) fn note_sequential(
+    architecture: &Architecture,
+    (modules, degrees): (&Modules, &Degrees),
+    training: &Training,
+    notes: &mut Notes,
+) {
+    let Some(moe) = architecture.block().and_then(|decoder| decoder.moe.as_ref()) else { return };
+    let several = moe.experts / degrees.expert.max(1) > 1;
+    if several && modules.experts.is == Experts::Weighted && !training.grouped_experts {
+        notes
+            .assume(keys::training::moe_grouped_gemm, "false: memory alone; experts in turn are timed as grouped ones");
     }
 }
 
@@ -107,6 +130,13 @@ pub(super) fn note(
         notes.assume(keys::training::precision, format!("{name} has no FP8 units: {said}"));
     }
     match training.attention {
+        Attention::Sdpa if fused_kernels(gpu) == FusedKernels::Absent => notes.assume(
+            keys::training::attention,
+            format!(
+                "PyTorch has no fused attention for {name} (on Radeons it has one under \
+                 TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1, which is not counted): sdpa takes math"
+            ),
+        ),
         // PyTorch 2.9, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, check_flash_attention_hardware_support.
         Attention::Sdpa if old && half => notes.assume(
             keys::training::attention,

@@ -4,10 +4,12 @@
 mod adapters;
 mod architecture;
 mod batch;
+mod cache;
 mod companions;
 mod cpu;
 mod degrees;
 mod delta;
+mod divides;
 mod fragmentation;
 mod frozen_modules;
 mod hardware;
@@ -226,8 +228,8 @@ impl LayoutIndependent {
         mut notes: Notes,
     ) -> Result<Job, Vec<Fault>> {
         let Self { profile, architecture, modules, hardware } = self;
-        degrees::check_model((&degrees, plan.training.mode), &architecture, profile, &mut notes);
-        support::check((profile, &degrees), &architecture, plan.training.mode, &mut notes);
+        divides::check_model((&degrees, plan.training.mode), &architecture, profile, &mut notes);
+        support::check((profile, &degrees), &architecture, plan, &mut notes);
         sight::check(plan, (profile, &degrees), &architecture, &mut notes);
         traced::check(plan, (profile, &degrees), &architecture, &mut notes);
         let lora = adapters::resolve(plan, profile, &architecture, &mut notes);
@@ -253,9 +255,11 @@ impl LayoutIndependent {
         kernels::note(&hardware.gpu, &architecture, (&training, &storage), &mut notes);
         kernels::note_recipe(&hardware.gpu, speed.fp8_recipe, (&training, &storage), &mut notes);
         kernels::note_experts(&speed.curves, &architecture, (&modules, &degrees), &mut notes);
-        note_latents(&training, &architecture, &mut notes);
+        kernels::note_sequential(&architecture, (&modules, &degrees), &training, &mut notes);
+        cache::note_latents(&training, &architecture, &mut notes);
+        cache::note(&modules, (&training, &storage), &architecture, &mut notes);
         note_mfu(&training, &architecture, (&params, &batch), &mut notes);
-        optimizer::note_on_host(&training, &mut notes);
+        optimizer::note_on_host(&training, &degrees, &mut notes);
         optimizer::note_shared_muon(&training, &degrees, &mut notes);
         let total_tokens = total_tokens(plan, &training, &architecture, &params, &mut notes);
         if !notes.faults.is_empty() {
@@ -349,24 +353,6 @@ fn note_mfu(training: &Training, architecture: &Architecture, (params, batch): (
             100.0 * share
         );
         notes.assume("mfu", counted);
-    }
-}
-
-/// What latent attention caches is a choice of whoever serves it: transformers keeps what each head attends to
-/// (models/deepseek_v2, `past_key_values.update`), Megatron too unless `--cache-mla-latents` is given.
-fn note_latents(training: &Training, architecture: &Architecture, notes: &mut Notes) {
-    let cached = training.mode == Mode::Inference && training.use_cache && !training.cache_latents;
-    let Some(decoder) = architecture.block().filter(|_| cached) else { return };
-    if let Some(mla) = &decoder.mla {
-        let latent = mla.kv_lora_rank.saturating_add(mla.qk_rope_head_dim);
-        let heads = decoder.heads.saturating_mul(decoder.head_dim.saturating_add(mla.v_head_dim));
-        notes.assume(
-            keys::training::cache_latents,
-            format!(
-                "false: keys and values of each head are cached, {heads} values a token and layer; servers that cache the \
-                 compressed latent keep {latent}"
-            ),
-        );
     }
 }
 

@@ -28,11 +28,18 @@ pub struct OptimizerMemory {
     pub source: &'static str,
 }
 
-/// Says where the host steps and how fast it is was measured of another optimizer.
-pub(super) fn note_on_host(training: &Training, notes: &mut Notes) {
+/// Says where the host steps and how fast it is was measured of another optimizer, and where an engine has no such offload
+/// (torch/distributed/fsdp/api.py, `CPUOffload`: parameters, and gradients with them).
+pub(super) fn note_on_host(training: &Training, degrees: &Degrees, notes: &mut Notes) {
     let on_host = matches!(training.cpu_offload, CpuOffload::Optimizer | CpuOffload::Parameters);
     if !on_host || training.mode != Mode::Train {
         return;
+    }
+    let sharded = degrees.engine == Engine::Fsdp1 && degrees.sharding != Sharding::None;
+    if sharded && training.cpu_offload == CpuOffload::Optimizer {
+        let said = "optimizer: FSDP1 moves parameters and gradients with the states (`parameters`); counted as if states \
+                    alone could be";
+        notes.assume(keys::training::cpu_offload, said);
     }
     let said = match training.optimizer {
         Optimizer::Adamw | Optimizer::AdamwFused | Optimizer::AdamwLoop => return,

@@ -8,7 +8,7 @@ use crate::catalog::{Catalog, Curves, Generation, LinkCurve, Scope, Stack};
 use crate::framework::Profile;
 use crate::plan::Plan;
 use crate::plan::keys;
-use crate::plan::keywords::{CudaGraph, Engine, Fp8Recipe, Mode, MoeDispatcher, Precision, Sharding};
+use crate::plan::keywords::{CudaGraph, Dtype, Engine, Fp8Recipe, Mode, MoeDispatcher, Precision, Sharding};
 
 /// What kernels and collectives reach, and what runs beside what.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,13 +44,17 @@ pub struct Speed {
 /// `overlap_grad_sync`, `overlap_param_sync`), in 16 bit (examples/training: gpt, llama; `grad_sync_dtype=bf16`).
 pub(super) fn exchanges_as_recipes(plan: &Plan, profile: &Profile, degrees: &Degrees) -> bool {
     let part = &plan.distribution;
-    let exchange = (part.overlap_grad_reduce, part.overlap_param_gather, part.reduce_dtype);
     let optimizer = (part.sharding, plan.training.distributed_optimizer);
-    let silent = exchange == (None, None, None) && optimizer == (None, None) && degrees.sharding == Sharding::None;
+    // Who writes out what recipes have means the same.
+    let silent = [part.overlap_grad_reduce, part.overlap_param_gather].iter().all(|said| *said != Some(false))
+        && part.reduce_dtype.is_none_or(|said| said == Dtype::Bf16)
+        && optimizer == (None, None)
+        && degrees.sharding == Sharding::None;
     silent && is_recipe(plan, profile) && degrees.data.saturating_mul(degrees.context) > 1
 }
 
-fn is_recipe(plan: &Plan, profile: &Profile) -> bool {
+/// Whether NVIDIA's recipes are meant by what a plan leaves out.
+pub(super) fn is_recipe(plan: &Plan, profile: &Profile) -> bool {
     let training = &plan.training;
     let trains = training.mode != Some(Mode::Inference);
     profile.overlap.nvidia_recipes.is && trains && training.precision == Some(Precision::Fp8Mixed)
@@ -147,11 +151,11 @@ impl SentTokens {
         let beside = as_recipes && recipes_overlap(hardware, [degrees.expert, degrees.expert_tensor], chunks, captured);
         let overlaps = part.overlap_expert_parallel.unwrap_or(beside);
         let plain = overlaps && hardware.gpu.generation == Generation::Hopper;
-        if far && degrees.expert > 1 && part.moe_dispatcher.is_none() {
-            let assumed = if plain {
-                "alltoall (beside another micro-batch)"
-            } else {
-                "hybridep (experts are sent between nodes)"
+        if as_recipes && degrees.expert > 1 && part.moe_dispatcher.is_none() {
+            let assumed = match (far, plain) {
+                (true, false) => "hybridep (experts are sent between nodes)",
+                (true, true) => "alltoall (beside another micro-batch)",
+                (false, _) => "alltoall, as NVIDIA's recipes have it (Megatron's own default is allgather)",
             };
             notes.assume(keys::distribution::moe_dispatcher, assumed);
         }

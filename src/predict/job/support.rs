@@ -3,19 +3,20 @@
 use super::{Degrees, Notes};
 use crate::framework::{ModelParallelism, Profile};
 use crate::model::{Architecture, Decoder, ModelShape};
-use crate::plan::keys;
 use crate::plan::keywords::{Mode, ModelType, Norm, Position};
+use crate::plan::{Plan, keys};
 
 /// Refuses what the framework cannot run, and says where its modules only stand in for others.
 pub(super) fn check(
     (profile, degrees): (&Profile, &Degrees),
     architecture: &Architecture,
-    mode: Option<Mode>,
+    plan: &Plan,
     notes: &mut Notes,
 ) {
-    let mode = mode.unwrap_or(Mode::Train);
-    // Traced modules are the user's own, whose cuts and classes are refused where they are read.
-    if !matches!(architecture.shape, ModelShape::Traced(_)) && !kind(profile, architecture, notes) {
+    let mode = plan.training.mode.unwrap_or(Mode::Train);
+    // A tape's modules are the user's own, whose cuts and classes are refused where they are read; the catalogue's are not.
+    let own = matches!(architecture.shape, ModelShape::Traced(_)) && plan.model.preset.is_none();
+    if !own && !kind(profile, architecture, notes) {
         return;
     }
     splits((profile, degrees), mode, notes);

@@ -3,7 +3,7 @@
 use super::Notes;
 use super::companions::Companions;
 use crate::framework::Profile;
-use crate::model::{Architecture, Element, FROZEN_PARTS, FrozenParts, ModelShape, SIGHT_PARTS};
+use crate::model::{Architecture, Element, FROZEN_PARTS, FrozenParts, ModelShape, Part, SIGHT_PARTS};
 use crate::plan::keys;
 use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer};
 use crate::plan::{Checkpointing, Plan, TrainingPart};
@@ -145,6 +145,9 @@ pub(super) fn resolve(
         false => CpuOffload::None,
     };
     note_reentrant(part, profile, notes);
+    if mode == Mode::Train && lora.is_none() {
+        check_frozen(part.frozen.as_deref().unwrap_or_default(), architecture, profile, notes);
+    }
     let adam = !matches!(optimizer, Optimizer::Sgd | Optimizer::SgdMomentum);
     Training {
         mode,
@@ -171,7 +174,7 @@ pub(super) fn resolve(
         lora,
         frozen: frozen(part.frozen.as_deref().unwrap_or_default(), architecture, notes),
         weight_decay: part.weight_decay.unwrap_or(if adam && optimizer != Optimizer::Rmsprop { 0.01 } else { 0.0 }),
-        gradient_clipping: part.gradient_clipping.unwrap_or(defaults.gradient_clipping.is),
+        gradient_clipping: clipping(part.gradient_clipping, mode, profile, notes),
         padded_batch: part.padded_batch.unwrap_or(false),
         keep_outputs: part.keep_outputs.unwrap_or(false),
         use_cache: part.use_cache.unwrap_or(true),
@@ -226,6 +229,15 @@ fn launch_blocking(part: &TrainingPart, profile: &Profile, notes: &mut Notes) ->
     }
 }
 
+/// Norms of all gradients are taken once a step: as the plan says, or as the framework does.
+fn clipping(given: Option<bool>, mode: Mode, profile: &Profile, notes: &mut Notes) -> bool {
+    let default = profile.defaults.gradient_clipping.is;
+    match mode {
+        Mode::Train if default => notes.or(keys::training::gradient_clipping, given, default),
+        _ => given.unwrap_or(default),
+    }
+}
+
 /// What the plan says, or the framework where it asks no configuration.
 fn dropout(given: Option<f64>, mode: Mode, profile: &Profile, notes: &mut Notes) -> Option<f64> {
     match profile.defaults.dropout.is {
@@ -245,6 +257,28 @@ fn weight_bits(given: Option<u64>, mode: Mode, notes: &mut Notes) -> Option<u64>
     let scales = "a 16-bit scale and a zero point for each 128 of a matrix's weights; kernels unpack them in registers";
     notes.assume(keys::training::weight_bits, format!("{bits} with {scales}"));
     Some(bits)
+}
+
+/// Refuses parts that the model does not have, and plans that leave nothing to train.
+fn check_frozen(names: &[String], architecture: &Architecture, profile: &Profile, notes: &mut Notes) {
+    let has_parts =
+        matches!(architecture.shape, ModelShape::Decoder(_) | ModelShape::Encoder(_) | ModelShape::EncoderDecoder(_));
+    if names.is_empty() || !has_parts {
+        return;
+    }
+    let trained = |frozen: FrozenParts| architecture.count_with(frozen, profile, 1).trained;
+    let of = |names: &[String]| frozen(names, architecture, &mut Notes::default());
+    let all = trained(FrozenParts::NOTHING);
+    // A head that is the embedding has none of its own.
+    let lacks = |name: &&String| {
+        let frozen = of(std::slice::from_ref(name));
+        !frozen.is_nothing() && !frozen.has(Part::Head) && trained(frozen) == all
+    };
+    if let Some(name) = names.iter().find(lacks) {
+        notes.fault(keys::training::frozen, format!("{name}: the model has no parameters there"));
+    } else if trained(of(names)) == 0 {
+        notes.fault(keys::training::frozen, "nothing is left to train: no parameter has a gradient");
+    }
 }
 
 /// The parts that a plan names; modules where the model is traced, whose weights are frozen there.

@@ -117,7 +117,8 @@ pub(in crate::predict) fn stage(
         player.meet(Phase::Forward, Place::Named("no layers"), &PassPeak::NONE, player.buffers.gathered(0), true);
     }
     player.show_summit();
-    let beside = CompanionBytes { workspaces, inputs, kept };
+    let models = (resident.reference + resident.frozen_models + resident.critic).0;
+    let beside = CompanionBytes { workspaces, inputs, kept, models };
     StageRun {
         reserved: detail.reserved(&held, &beside, player.peak.total),
         fragmentation: detail.fragmentation,

@@ -102,7 +102,7 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Mi
             Attention::Flash => AttentionChoice::Flash,
             Attention::Eager => AttentionChoice::Eager,
         },
-        fused: fused_kernels(job.hardware.gpu.generation),
+        fused: fused_kernels(&job.hardware.gpu),
         flash_attn: takes_flash_attn(job),
         checkpointed: trains(job) && job.training.checkpointing != Checkpointing::None,
         // Its reentrant kind learns nothing of blocks whose input needs no gradient: peft and transformers make it need one

@@ -157,7 +157,7 @@ pub(in crate::predict) fn each_within(
         };
         let again = if runs_again { forward } else { Seconds::ZERO };
         let left = Pass { card: all.left(pass.card), ..*pass };
-        let hides = hides(job, one.group, (PassCosts { forward, backward }, again), &left);
+        let hides = hides(job, (one.group, one.kind), (PassCosts { forward, backward }, again), &left);
         let mut added = OverlappedCollectives::of(job, PassCosts { forward, backward: backward + again }, hides);
         if one.group == RankGroup::Expert {
             added.hides = PassCosts { forward: hides.backward, backward: hides.forward };
@@ -171,7 +171,12 @@ pub(in crate::predict) fn each_within(
 
 /// What of a group's collectives runs behind the passes, `left` of which hide nothing yet. The forward pass's run
 /// `again` where a block is recomputed.
-fn hides(job: &Job, group: RankGroup, (once, again): (PassCosts, Seconds), left: &Pass) -> PassCosts {
+fn hides(
+    job: &Job,
+    (group, kind): (RankGroup, CollectiveKind),
+    (once, again): (PassCosts, Seconds),
+    left: &Pass,
+) -> PassCosts {
     let comm = once + PassCosts { forward: Seconds::ZERO, backward: again };
     let most = match group {
         RankGroup::Tensor => {
@@ -188,7 +193,9 @@ fn hides(job: &Job, group: RankGroup, (once, again): (PassCosts, Seconds), left:
         }
         RankGroup::Expert => PassCosts::default(),
         // Keys and values of the next block come in while this one's scores are computed.
-        RankGroup::Context => comm.least(left.attention),
+        RankGroup::Context if kind == CollectiveKind::Ring => comm.least(left.attention),
+        // Scores wait for what is gathered, or for the heads of the whole sequence.
+        RankGroup::Context => PassCosts::default(),
     };
     most.least(left.card)
 }

@@ -16,8 +16,9 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::Look;
+use super::header::is_unplanned;
 use super::text::{RenderLine, fit, wrapped};
-use crate::app::{MonitorView, Pane, Plans, State};
+use crate::app::{Editor, MonitorView, Pane, Plans, State};
 use crate::reading::Absence;
 use crate::units::Bytes;
 
@@ -35,6 +36,8 @@ pub fn draw(pane: Pane, state: &State, look: &Look, area: Rect, buffer: &mut Buf
     };
     let detail = match (pane, baseline(&state.plans)) {
         (Pane::Monitor, Some(baseline)) => format!("{baseline} · {detail}"),
+        // Nobody has a plan of what runs: these figures are none of its.
+        (Pane::Vram | Pane::Roofline, None) if is_unplanned(state) => format!("example, not the run's · {detail}"),
         _ => detail,
     };
     let focused = state.views.focus == pane;
@@ -115,6 +118,14 @@ fn say(text: &str, look: &Look, area: Rect, buffer: &mut Buffer) {
     let lines = wrapped(text, area.width as usize, area.height as usize);
     for (line, place) in lines.into_iter().zip(area.rows()) {
         Line::styled(line, look.theme.dim()).render(place, buffer);
+    }
+}
+
+/// Why a pane has nothing to show while the plan makes no prediction: `what` is shown once it does.
+fn unpredicted(editor: &Editor, what: &str) -> String {
+    match editor.waits_for_bench() {
+        true => format!("the CPU is not measured yet: {what} shown once `memwall bench --cpu` has run"),
+        false => format!("the plan has errors: {what} shown once they are corrected"),
     }
 }
 

@@ -8,6 +8,7 @@ use ratatui::widgets::Widget;
 
 use super::scroll;
 use crate::app::{DependentChange, Field, FieldOrigin, FieldStep, Pane, Plans, ReadingState, State};
+use crate::plan::Fault;
 use crate::printable::printable;
 use crate::ui::Look;
 use crate::ui::text::{fit, left, right, signed_percent, width_of, wrapped};
@@ -21,7 +22,7 @@ pub fn title(plans: &Plans) -> String {
         parts.push(format!("{} of {count}", place + 1));
     }
     if plans.editor.prediction().is_none() {
-        parts.push("has errors".to_owned());
+        parts.push(if plans.editor.waits_for_bench() { "not measured" } else { "has errors" }.to_owned());
     }
     if plans.editor.standing() != ReadingState::Read {
         parts.push("reading".to_owned());
@@ -193,8 +194,12 @@ fn notes<'a>(state: &'a State, look: &Look, width: usize) -> Vec<Line<'a>> {
             1 => String::new(),
             several => format!(" (and {} more)", several - 1),
         };
+        // Nobody has seen the lines of a plan that is no file's.
+        let at = fault.at.filter(|_| state.plans.editor.path().is_some());
+        let fault = Fault { at, ..fault.clone() };
         let words = printable(&format!("{fault}{more}"));
-        return wrapped(&words, width, 7).into_iter().map(|line| Line::styled(line, theme.danger())).collect();
+        let style = if state.plans.editor.waits_for_bench() { theme.warning() } else { theme.danger() };
+        return wrapped(&words, width, 7).into_iter().map(|line| Line::styled(line, style)).collect();
     }
     if state.views.focus != Pane::Plan {
         return Vec::new();

@@ -116,10 +116,14 @@ const fn told_by(progress: &Progress) -> &'static str {
     }
 }
 
-/// The most allocated and reserved that the attached process told of, as ` →50.1` behind the
-/// plan's figure of that name.
+/// The most allocated and reserved that the attached process told of, and the most that was seen on its device, as
+/// ` →50.1` behind the plan's figure of that name.
 pub fn observed<'a>(state: &State, figure: &str, look: &Look) -> Option<Span<'a>> {
-    told(state, figure).map(|text| Span::styled(format!("{}{text}", look.arrow()), look.theme.observed()))
+    let held = || match state.run.comparison.as_ref()?.memory.observed.value() {
+        Some(peak) if matches!(figure, "device-used" | "resident") => Some(peak.in_gib()),
+        _ => None,
+    };
+    told(state, figure).or_else(held).map(|text| Span::styled(format!("{}{text}", look.arrow()), look.theme.observed()))
 }
 
 /// The same as text, in GiB.

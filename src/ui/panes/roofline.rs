@@ -12,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Context, Line as Stroke, Points};
 
-use super::say;
+use super::{say, unpredicted};
 use crate::app::{OpKind, RunState, State, TRAIL};
 use crate::catalog::Peaks;
 use crate::predict::{Bound, Roofline, RooflineOp};
@@ -48,7 +48,7 @@ pub fn title(state: &State) -> String {
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(prediction) = state.plans.editor.prediction() else {
-        return say("the plan has errors: its operators are shown once they are corrected", look, area, buffer);
+        return say(&unpredicted(&state.plans.editor, "its operators are"), look, area, buffer);
     };
     let roofline = &prediction.roofline;
     let selected = state.views.roofline.selected.min(state.views.roofline.ops(roofline).count().saturating_sub(1));
@@ -295,7 +295,7 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
         let intensity = op.intensity.map_or_else(|| "–".to_owned(), |intensity| intensity.to_string());
         let since = table::since(&state.plans, op);
         let since = if since.is_empty() { since } else { format!("  {since} to base") };
-        let facts = format!("  {intensity}  {}  {:.0} % of time{since}", op.bound.phrase(), share(roofline, op));
+        let facts = format!("  {intensity}  {}  {:.0} % of kernel time{since}", op.bound.phrase(), share(roofline, op));
         let room = (area.width as usize).saturating_sub(3 + op.name.len());
         lines.push(Line::from(vec![
             Span::styled(" ◆ ", theme.accent()),

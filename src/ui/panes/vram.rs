@@ -11,7 +11,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use super::{Observed, progress, say};
+use super::{Observed, progress, say, unpredicted};
 use crate::app::{MemoryView, Plans, SourceState, State};
 use crate::compare::Comparison;
 use crate::predict::{Component, Phase, Prediction, StageMemory, Verdict};
@@ -53,7 +53,7 @@ pub fn title(state: &State) -> String {
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(prediction) = state.plans.editor.prediction() else {
-        return say("the plan has errors: its memory is shown once they are corrected", look, area, buffer);
+        return say(&unpredicted(&state.plans.editor, "its memory is"), look, area, buffer);
     };
     let [bars, rest] = Layout::vertical([Constraint::Length(2), Constraint::Fill(1)]).areas(area);
     draw_bars(state, prediction, look, bars, buffer);

@@ -3,7 +3,7 @@
 use ratatui::style::Style;
 use ratatui::text::Span;
 
-use crate::app::{Alert, Plans, SourceState, State};
+use crate::app::{Alert, Plans, RaisedAlert, SourceState, State};
 use crate::printable::printable;
 use crate::reading::Absence;
 use crate::ui::Look;
@@ -31,9 +31,16 @@ pub(super) fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'
 
 /// The gravest alert that nobody has seen, unless the verdict says it.
 pub(super) fn alert<'a>(state: &State, width: usize, look: &Look) -> Option<Span<'a>> {
-    let said = |alert| matches!(alert, Alert::FullIn | Alert::Ended | Alert::OutOfMemory);
-    let (raised, more) = state.run.alerts.unseen().filter(|(raised, more)| *more > 0 || !said(raised.alert))?;
-    marked(&printable(&raised.text), (more, width), look.theme.danger())
+    let is_full = state.run.ran_out.is_some() || state.run.outlook.is_growing();
+    let said = |raised: &&RaisedAlert| match raised.alert {
+        Alert::FullIn | Alert::Ended | Alert::OutOfMemory => !raised.outlived,
+        Alert::Memory => is_full,
+        _ => false,
+    };
+    let mut unsaid = state.run.alerts.raised.iter().filter(|raised| !raised.seen && !said(raised));
+    let (raised, more) = (unsaid.next()?, unsaid.count());
+    let restarted = if raised.outlived { "restarted after " } else { "" };
+    marked(&printable(&format!("{restarted}{}", raised.text)), (more, width), look.theme.danger())
 }
 
 /// What wants a hand, and how many more things do; nothing where there is no room to say it.

@@ -7,6 +7,7 @@
 mod cpu_wait;
 mod first_cause;
 mod header;
+mod own_code;
 mod plans;
 mod scenario;
 

@@ -225,6 +225,7 @@ impl Scenario {
             clock: Reading::measured(Fraction(noisy(truth.clock.0)), at),
             slowed: Reading::measured(slowed, at),
             cpu_wait: Reading::not_read(),
+            own_code: Reading::not_read(),
             data_wait: Reading::not_read(),
             power: Reading::not_read(),
         };

@@ -3,6 +3,9 @@
 # A datagram is one message.
 _LARGEST = 60_000
 
+# As many are told; of more, the newest.
+_MOST_LISTENERS = 32
+
 
 def _directories():
     """Where listeners may have their sockets; as MemWall computes it."""
@@ -19,16 +22,32 @@ def _directories():
 
 
 def _sockets(directory):
-    """The sockets in a private directory; none in any other."""
+    """The sockets in a private directory, with when each was made; none in any other."""
     import stat
 
     try:
         whose = os.lstat(directory)
         if not stat.S_ISDIR(whose.st_mode) or whose.st_uid != os.getuid() or whose.st_mode & 0o077:
             return []
-        return sorted(os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(".sock"))
+        found = list(os.scandir(directory))
     except OSError:
         return []
+    sockets = []
+    for entry in found:
+        try:
+            if entry.name.endswith(".sock"):
+                sockets.append((entry.path, entry.stat(follow_symlinks=False).st_mtime))
+        except OSError:
+            # Gone between the two looks.
+            pass
+    return sockets
+
+
+def _told(sockets):
+    """Those that are told, in a steady order. The `memwall run` that started this process is always among them."""
+    own = os.environ.get("MEMWALL_RUN", "?") + "-"
+    order = sorted(sockets, key=lambda socket: (not os.path.basename(socket[0]).startswith(own), -socket[1]))
+    return sorted(path for path, _ in order[:_MOST_LISTENERS])
 
 
 def _namespace():
@@ -43,7 +62,9 @@ class _Wire:
     """Sends messages to every socket in the directory; whoever is gone or slow misses them."""
 
     def __init__(self):
-        self.socket = None
+        # One for each: what a listener has not read yet is charged to the socket that it came from, and one that is
+        # suspended must not cost the others theirs.
+        self.sockets = {}
         self.pid = None
         # Whoever listens may be in another PID namespace, where this process has another number.
         self.namespace = _namespace()
@@ -56,14 +77,24 @@ class _Wire:
         if now - self.looked < _LOOK_EVERY:
             return []
         self.looked = now
-        found = [path for directory in _directories() for path in _sockets(directory)][:16]
+        found = _told([socket for directory in _directories() for socket in _sockets(directory)])
         new = [path for path in found if path not in self.listeners]
         self.listeners = found
         return new
 
+    def _socket(self, path):
+        import socket
+
+        # Those of the process that this one was forked from are its; those of listeners that have gone are not kept.
+        if self.pid != os.getpid() or (path not in self.sockets and len(self.sockets) >= _MOST_LISTENERS):
+            self.sockets, self.pid = {}, os.getpid()
+        if path not in self.sockets:
+            self.sockets[path] = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self.sockets[path].setblocking(False)
+        return self.sockets[path]
+
     def send(self, message, to=None):
         import json
-        import socket
 
         message["began"] = _BEGAN
         if self.namespace is not None:
@@ -72,13 +103,9 @@ class _Wire:
         if len(text) > _LARGEST:
             self.lost += 1
             return
-        if self.socket is None or self.pid != os.getpid():
-            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            self.socket.setblocking(False)
-            self.pid = os.getpid()
         for path in self.listeners if to is None else to:
             try:
-                self.socket.sendto(text, path)
+                self._socket(path).sendto(text, path)
             except OSError:
                 # Nobody there any more, or its queue is full: this message is lost, training goes on.
                 self.lost += 1

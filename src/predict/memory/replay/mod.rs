@@ -41,6 +41,8 @@ pub(in crate::predict) struct CompanionBytes {
     pub inputs: u64,
     /// What the model returned last.
     pub kept: u64,
+    /// Other models: a reference, a critic, frozen ones.
+    pub models: u64,
 }
 
 /// A parameter (or several alike), and what a step makes of it.
@@ -174,7 +176,7 @@ const HEAP_STEPS: u32 = 4;
 fn steps((step, count): (&StepTapes, u32), input: &AllocatorInput, room: u64, memory: impl Memory) -> Option<Reached> {
     let AllocatorInput { parameters, beside, .. } = input;
     let mut timeline = AllocatorTimeline::of(step, &input.logs, &input.replicas, memory);
-    for bytes in [beside.workspaces, beside.inputs] {
+    for bytes in [beside.workspaces, beside.inputs, beside.models] {
         timeline.hold(1, bytes);
     }
     if input.replicas.shards() {

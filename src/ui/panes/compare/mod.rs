@@ -11,7 +11,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::say;
+use super::{say, unpredicted};
 use crate::app::{Baseline, CompareRow, Pane, Plans, State, measured_rows};
 use crate::compare::MemoryOwner;
 use crate::predict::Prediction;
@@ -123,7 +123,7 @@ impl<'a> Page<'a> {
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let Some(prediction) = state.plans.compared().prediction() else {
-        return uncompared(state, "the plan has errors: there is nothing to compare with", look, area, buffer);
+        return uncompared(state, &unpredicted(state.plans.compared(), "a comparison is"), look, area, buffer);
     };
     let Some(comparison) = &state.run.comparison else {
         return uncompared(state, &nothing_observed(state), look, area, buffer);

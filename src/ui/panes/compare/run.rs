@@ -42,7 +42,8 @@ pub fn add(state: &State, look: &Look, page: &mut Page<'_>) {
 }
 
 fn alert_text(raised: &RaisedAlert) -> String {
-    format!("{}, since {}", printable(&raised.text), raised.at)
+    let outlived = if raised.outlived { "; it was started again" } else { "" };
+    format!("{}, first seen {}{outlived}", printable(&raised.text), raised.at)
 }
 
 fn memory(run: &RunState, look: &Look, page: &mut Page<'_>) {
