@@ -69,17 +69,22 @@ pub fn is_config(settings: &Settings) -> bool {
     settings.holds("models.policy_trainer") && settings.holds("runtime_args")
 }
 
-/// Whether the program is its entry.
+/// Whether the program is its entry, or Pai-Megatron-Patch's beside its models (`examples/qwen3/chatlearn_entrypoint.py`).
 pub fn runs(context: &ImportContext) -> bool {
-    context.program.path.ends_with("chatlearn/entrypoint.py")
+    context.program.path.ends_with("chatlearn/entrypoint.py") || context.program.name() == "chatlearn_entrypoint.py"
 }
 
 /// The plan of such a command.
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("ChatLearn");
     let words = &context.program.words;
-    let file = arguments::read(words).options.first_text(&["config_file", "c"]);
-    let file = file.and_then(|path| context.configuration(&path.value, &mut imported));
+    let file = match arguments::read(words).options.first_text(&["config_file", "c"]) {
+        Some(path) => context.configuration(&path.value, &mut imported),
+        None => {
+            imported.unread = Some("the file of --config-file".to_owned());
+            None
+        }
+    };
     let method = words.iter().find(|word| !word.starts_with('-')).filter(|word| *word != "grpo");
     if let Some(method) = method {
         not_modelled(&mut imported, &format!("{method}: another method than GRPO"));

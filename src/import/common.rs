@@ -16,6 +16,7 @@ use super::rows::not_modelled;
 use super::run_length;
 use super::settings::Settings;
 use super::text;
+use super::vision;
 use crate::catalog::Catalog;
 use crate::files::Unread;
 use crate::plan::keys;
@@ -147,11 +148,8 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
         };
         imported.miss(keys::cluster::num_gpus, why);
     }
-    let product = [kubernetes::PRODUCT, jobs::ACCELERATORS, jobs::GPU_KIND];
-    let product = product.iter().find_map(|name| context.variable(name));
-    let product = product.and_then(|found| found.and_then(|name| Some(context.catalog.gpu(&name)?.name.clone())));
     match context.run.gpus.first() {
-        None if product.is_some() => imported.fill(keys::hardware::gpu_type, product),
+        None if imported.get(keys::hardware::gpu_type).is_none() && of_job(imported, context) => {}
         Some(name) => match context.catalog.gpu(name) {
             Some(gpu) => imported
                 .fill("hardware.gpu_type", Some(Setting::new(gpu.name.clone(), Origin::Gpu(format!("NVML: {name}"))))),
@@ -166,6 +164,46 @@ pub fn surroundings(imported: &mut ImportedPlan, context: &ImportContext) {
     super::launch::open::say(imported, context);
     derive(imported);
     length(imported, context);
+    pictures(imported, context);
+}
+
+/// Says what is taken of the images of a model that is known with its tower by its own name.
+fn pictures(imported: &mut ImportedPlan, context: &ImportContext) {
+    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str());
+    let sees = preset.and_then(|name| context.catalog.model(name)).is_some_and(|model| {
+        model.hf_config.get("vision_config").is_some() && model.hf_config.get("text_config").is_some()
+    });
+    if sees && imported.tower.is_none() && imported.get(keys::model::images).is_none() {
+        imported.note(vision::ONE_IMAGE);
+    }
+}
+
+/// Takes the GPUs that a job of a cluster names, if it does. One that goes by the name of several boards (Slurm's `h100`)
+/// is the first of the catalogue's, which is said.
+fn of_job(imported: &mut ImportedPlan, context: &ImportContext) -> bool {
+    let of_slurm = jobs::GPU_KINDS.iter().find_map(|name| {
+        let found = context.variable(name)?;
+        Some(Setting::new(found.value, Origin::Argument((*name).to_owned())))
+    });
+    let named = [kubernetes::PRODUCT, jobs::ACCELERATORS].iter().find_map(|name| context.variable(name));
+    let Some(found) = named.or_else(|| of_slurm.clone()) else { return false };
+    let Some(gpu) = context.catalog.gpu(&found.value) else { return false };
+    if of_slurm.is_some() {
+        let kind = found.value.to_lowercase();
+        let is_one = |name: &str| name.split_whitespace().any(|word| word.to_lowercase() == kind);
+        let others = context.catalog.gpus.iter().filter(|other| other.name != gpu.name && is_one(&other.name));
+        let others: Vec<&str> = others.map(|other| other.name.as_str()).collect();
+        if !others.is_empty() {
+            imported.note(format!(
+                "assumed: {}; {} {kind} may be {} as well",
+                gpu.name,
+                found.origin,
+                others.join(", ")
+            ));
+        }
+    }
+    imported.set(keys::hardware::gpu_type, Some(found.map(|_| gpu.name.clone())));
+    true
 }
 
 /// The degrees and batches that follow from what is known.
@@ -312,7 +350,10 @@ pub fn optimizer(name: &str) -> Option<&'static str> {
         // transformers' own before 5 (`optimization.py`, `AdamW.step`): a loop over the parameters.
         _ if has("adamwhf") => "adamw-loop",
         _ if has("cpuadam") || has("adam") => "adamw",
+        "sgdmomentum" => "sgd-momentum",
         _ if has("sgd") => "sgd",
+        // PyTorch's; one of bitsandbytes' in 8 bits has other states.
+        "rmsprop" => "rmsprop",
         _ => return None,
     })
 }

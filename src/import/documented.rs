@@ -262,8 +262,7 @@ fn ranks(imported: &ImportedPlan) -> Option<u64> {
         keys::distribution::context_parallel,
     ];
     let data = imported.get(keys::distribution::data_parallel)?;
-    let stated = matches!(data.origin, Origin::File { .. }) || data.origin.to_string().contains("shards (");
-    let stated = stated && !data.origin.to_string().contains("what is left");
+    let stated = matches!(data.origin, Origin::File { .. }) || imported.states_shards;
     let data = imported.whole(keys::distribution::data_parallel).filter(|_| stated)?;
     OTHERS.iter().try_fold(data, |all, key| all.checked_mul(imported.whole(key).unwrap_or(1)))
 }

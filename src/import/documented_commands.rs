@@ -32,10 +32,17 @@ pub struct Documented {
 
 /// The file as a command names it, where one of its words does: a module keeps its own name.
 fn named(word: &str, name: &str, beside: bool) -> Option<String> {
-    if names(word, name, beside) {
+    if names(word, name, beside) || is_registered(word, name) {
         return Some(name.to_owned());
     }
     is_module(word, name).then(|| word.to_owned())
+}
+
+/// Whether a word is a configuration by its place below the tool's own folder of them: `tune run … --config llama3/8B_lora`
+/// of `recipes/configs/llama3/8B_lora.yaml` (torchtune, `_recipe_registry.py`).
+fn is_registered(word: &str, name: &str) -> bool {
+    let Some((_, below)) = name.rsplit_once("configs/") else { return false };
+    word.contains('/') && below.strip_suffix(".yaml") == Some(word)
 }
 
 /// Whether a word is a script as a module of Python's, with a package around it: `openrlhf.cli.train_rm`.
@@ -164,7 +171,7 @@ fn of_text(lines: &[&str], path: &str, put: &dyn Fn(&str) -> Option<String>, nam
         if let Some((variable, value)) = assignment(&whole) {
             variables.insert(variable, value);
         }
-        let of_settings = whole.contains(".y") || whole.contains(".json");
+        let of_settings = [".y", ".json", "--config "].iter().any(|part| whole.contains(part));
         let of_script =
             name.ends_with(".py") && (whole.contains(".py") || whole.contains(" -m ") || whole.contains("--module"));
         if !whole.contains(' ') || !(of_settings || of_script) || stem.is_empty() {
@@ -266,7 +273,7 @@ fn neighbours(word: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{assignment, is_module, named, names, neighbours, starts};
+    use super::{assignment, is_module, is_registered, named, names, neighbours, starts};
 
     #[test]
     fn an_evaluation_is_none_whatever_it_evaluates() {
@@ -281,6 +288,16 @@ mod tests {
         assert!(is_module("openrlhf.cli.train_rm", name) && is_module("cli.train_rm", name));
         assert!(!is_module("train_rm", name) && !is_module("openrlhf.cli.train_sft", name));
         assert_eq!(named("openrlhf.cli.train_rm", name, false).as_deref(), Some("openrlhf.cli.train_rm"));
+    }
+
+    #[test]
+    fn a_configuration_goes_by_its_place_below_the_tools_folder() {
+        let name = "recipes/configs/llama3_1/8B_lora.yaml";
+        assert!(
+            is_registered("llama3_1/8B_lora", name)
+                && is_registered("llama3_1/8B_lora", "configs/llama3_1/8B_lora.yaml")
+        );
+        assert!(!is_registered("8B_lora", "recipes/configs/8B_lora.yaml") && !is_registered("llama3/8B_lora", name));
     }
 
     #[test]

@@ -19,8 +19,8 @@ use super::settings::Settings;
 use super::text::Unparsable;
 use super::{
     ProcessView, bridge, build_nanogpt, diffusers, documented, hydra, intern_evo, jobs, nanogpt, nanotron,
-    nemo_recipes, of_command, olmo, own_loop, python_calls, scontrol, shell, stated_world, text, torchtitan, trainer,
-    xtuner,
+    nemo_factories, nemo_recipes, of_command, olmo, own_loop, python_calls, scontrol, shell, stated_world, text,
+    torchtitan, trainer, xtuner,
 };
 use crate::catalog::Catalog;
 use crate::plan::{keys, schema};
@@ -156,7 +156,7 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     // Its configurations are assignments and nothing else; its own script reads them by its configurator.
     let assigns = !content.lines().any(|line| line.starts_with("def ") || line.starts_with("class "));
     if (assigns || content.contains("configurator.py")) && nanogpt::is_config(&settings) {
-        return Some(nanogpt::of_file(settings, context));
+        return Some(nanogpt::of_file(settings, name, context));
     }
     if xtuner::is_config(content) {
         return Some(xtuner::of_file(name, content, context));
@@ -172,6 +172,9 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     }
     if nanotron::is_python(content) {
         return Some(nanotron::of_python(name, content));
+    }
+    if let Some(imported) = nemo_factories::of_script(name, content, context) {
+        return Some(imported);
     }
     if torchtitan::is_python(content) {
         return Some(torchtitan::of_python(name, content, context));

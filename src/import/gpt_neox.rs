@@ -244,16 +244,47 @@ fn shape(imported: &mut ImportedPlan, settings: &Settings) {
         );
     }
     attention(imported, settings);
-    if settings.whole("moe_num_experts").is_some_and(|found| found.value > 1) {
-        take(
-            imported,
-            settings,
-            &[
-                (&["moe_num_experts"], keys::moe::num_experts, SettingKind::Whole),
-                (&["moe_top_k"], keys::moe::experts_per_token, SettingKind::Whole),
-                (&["moe_expert_interval"], keys::moe::layer_frequency, SettingKind::Several),
-            ],
-        );
+    experts(imported, settings);
+}
+
+/// Layers of experts. Releases that ran DeepSpeed's layer beside megablocks' put one into every second layer, and DeepSpeed's
+/// has a plain MLP beside its experts (`megatron/neox_arguments/neox_args.py`: `expert_interval` 2, `moe_type` megablocks,
+/// `moe_use_residual` true; `megatron/model/transformer.py`); since then every layer has experts, and none such an MLP.
+fn experts(imported: &mut ImportedPlan, settings: &Settings) {
+    if settings.whole("moe_num_experts").is_none_or(|found| found.value <= 1) {
+        return;
+    }
+    take(
+        imported,
+        settings,
+        &[
+            (&["moe_num_experts"], keys::moe::num_experts, SettingKind::Whole),
+            (&["moe_top_k"], keys::moe::experts_per_token, SettingKind::Whole),
+            (&["moe_expert_interval", "expert_interval"], keys::moe::layer_frequency, SettingKind::Several),
+        ],
+    );
+    const OF_DEEPSPEED: [&str; 6] = [
+        "moe_type",
+        "moe_token_dropping",
+        "moe_use_residual",
+        "moe_expert_parallel_size",
+        "enable_expert_tensor_parallelism",
+        "expert_interval",
+    ];
+    let Some(of_then) = OF_DEEPSPEED.iter().find(|name| settings.holds(name)) else { return };
+    let default = |option: &str| Origin::Derived(format!("of the time of {of_then}: {option}"));
+    if settings.whole("expert_interval").is_none() {
+        imported.say(keys::moe::layer_frequency, 2, default("expert_interval 2"));
+    }
+    settings.accept("moe_use_residual");
+    let deepspeed = settings.text("moe_type").is_some_and(|found| found.value == "deepspeed");
+    if deepspeed && settings.flag("moe_use_residual").is_none_or(|found| found.value) {
+        let width = imported.whole(keys::architecture::intermediate_size);
+        let origin = settings.on("moe_use_residual").map_or_else(|| default("moe_use_residual"), |found| found.origin);
+        imported.set(keys::moe::shared_intermediate_size, width.map(|width| Setting::new(width, origin)));
+    }
+    if settings.whole("model_parallel_size").is_none_or(|found| found.value == 1) {
+        settings.accept("enable_expert_tensor_parallelism");
     }
 }
 

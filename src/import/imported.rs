@@ -35,6 +35,8 @@ pub struct ImportedPlan {
     pub(super) tower: Option<Tower>,
     /// Bits of its weights, where the model's name tells them.
     pub(super) quantised: Option<Setting<u64>>,
+    /// The data-parallel ranks are counted from degrees that the file states, shards and replicas.
+    pub(super) states_shards: bool,
     /// Optimizer steps of the whole run.
     pub(super) steps: Option<Setting<u64>>,
 }

@@ -152,27 +152,37 @@ pub fn with_places(mut imported: ImportedPlan, settings: &Settings) -> ImportedP
     imported
 }
 
-/// What a job of Slurm calls its GPUs, in `--gres` or `--gpus-per-node`.
-pub const GPU_KIND: &str = "--gres";
+/// The options that a job of Slurm names its kind of GPUs in.
+pub const GPU_KINDS: [&str; 5] = ["--gres", "--gpus-per-node", "--gpus", "-G", "--gpus-per-task"];
 
 /// No node has more.
 const MOST_GPUS: u64 = 64;
 
-/// The kind of `gpu:h100:4`, of `h100:4`. A cluster calls boards of two sizes by these names: they tell none.
+/// The kind of `gpu:h100:4`, of `gpu:h100`, of `h100:4`. A cluster calls boards of two sizes by these names: they tell none.
 fn kind_of_gpu(value: &str) -> Option<&str> {
     const OF_TWO_SIZES: [&str; 6] = ["a100", "v100", "h100_mig", "p100", "gh200", "2080"];
     let parts: Vec<&str> = value.split(':').collect();
     let kind = match parts.as_slice() {
         ["gpu", kind, _] => *kind,
+        ["gpu", kind] if kind.parse::<u64>().is_err() => *kind,
         [kind, _] if *kind != "gpu" => *kind,
         _ => return None,
     };
     (!OF_TWO_SIZES.contains(&kind.to_lowercase().as_str())).then_some(kind)
 }
 
+/// The last number of `gpu:a100:8`, of `1-4`; of a resource without one there is one (`man sbatch`, --gres).
+fn number_of(option: &str, value: &str) -> Option<String> {
+    let last = value.rsplit([':', '-']).next().unwrap_or("");
+    let is_number = last.parse::<u64>().is_ok();
+    let alone = option == "--gres" && value.split(':').next() == Some("gpu") && !is_number;
+    if alone { Some("1".to_owned()) } else { is_number.then(|| last.to_owned()) }
+}
+
 /// What Slurm sets for a script by its `#SBATCH` lines.
 pub fn slurm(script: &str) -> BTreeMap<String, String> {
     let mut told: BTreeMap<&str, String> = BTreeMap::new();
+    let mut kinds = BTreeMap::new();
     for line in script.lines().filter_map(|line| line.trim().strip_prefix("#SBATCH")) {
         let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
         let mut at = 0;
@@ -197,13 +207,12 @@ pub fn slurm(script: &str) -> BTreeMap<String, String> {
                 "--gpus-per-task" => "gpus_per_task",
                 _ => continue,
             };
-            // `gpu:a100:8`, `1-4`: the last number.
-            let number = value.rsplit([':', '-']).next().unwrap_or("").to_owned();
-            if number.parse::<u64>().is_ok() {
+            if let Some(number) = number_of(name, value) {
                 told.insert(key, number);
             }
-            if let Some(kind) = kind_of_gpu(value).filter(|_| matches!(key, "gpus" | "all_gpus" | "gpus_per_task")) {
-                told.insert("kind", kind.to_owned());
+            let option = GPU_KINDS.iter().find(|option| **option == name);
+            if let Some((option, kind)) = option.zip(kind_of_gpu(value)) {
+                kinds.insert((*option).to_owned(), kind.to_owned());
             }
         }
     }
@@ -226,15 +235,13 @@ pub fn slurm(script: &str) -> BTreeMap<String, String> {
         let list = (0..gpus).map(|gpu| gpu.to_string()).collect::<Vec<_>>().join(",");
         variables.extend(["SLURM_JOB_GPUS", "SLURM_STEP_GPUS"].map(|name| (name.to_owned(), list.clone())));
     }
-    if let Some(kind) = told.remove("kind") {
-        variables.insert(GPU_KIND.to_owned(), kind);
-    }
+    variables.extend(kinds);
     variables
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{GPU_KIND, slurm};
+    use super::slurm;
 
     #[test]
     fn directives_say_what_slurm_sets() {
@@ -251,9 +258,17 @@ mod tests {
             assert_eq!(found.get(name).map(String::as_str), Some(value), "{name}");
         }
         // A100s have 40 or 80 GB, H100s of one node one size.
-        assert_eq!(found.get(GPU_KIND), None);
-        let found = slurm("#SBATCH --gres=gpu:h100:4\n");
-        assert_eq!(found.get(GPU_KIND).map(String::as_str), Some("h100"));
+        assert_eq!(found.get("--gres"), None);
+        for (line, option, gpus) in [
+            ("--gres=gpu:h100:4", "--gres", "4"),
+            ("--gres=gpu:h100", "--gres", "1"),
+            ("--gpus-per-node=h100:2", "--gpus-per-node", "2"),
+            ("-G h100:2", "-G", "2"),
+        ] {
+            let found = slurm(&format!("#SBATCH {line}\n"));
+            assert_eq!(found.get(option).map(String::as_str), Some("h100"), "{line}");
+            assert_eq!(found.get("SLURM_GPUS_ON_NODE").map(String::as_str), Some(gpus), "{line}");
+        }
         let found = slurm("#SBATCH --gpus-per-task=2\n#SBATCH --ntasks-per-node=2\n");
         assert_eq!(found.get("SLURM_GPUS_ON_NODE").map(String::as_str), Some("4"));
         assert!(slurm("#SBATCH\necho 1").is_empty());

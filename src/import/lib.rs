@@ -68,6 +68,7 @@ mod nanogpt;
 mod nanogpt_copy;
 mod nanotron;
 mod nemo;
+mod nemo_factories;
 mod nemo_legacy;
 mod nemo_recipes;
 mod nemo_rl;

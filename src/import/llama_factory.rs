@@ -300,13 +300,13 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     arguments.set("gradient_checkpointing", off.is_none().into(), off.map_or(default, |found| found.origin));
     trainer::reentrant::of_llama_factory(&mut arguments, settings, is_v1(settings));
     lora(imported, settings);
-    // Weights are loaded in the computing type; what is trained is raised to fp32 unless `pure_bf16`, an adapted base is not.
-    let adapted = imported.get(keys::lora::rank).is_some();
+    // Weights are loaded in the computing type; what is trained is raised to fp32 but for some.
     let pure = settings.on("pure_bf16");
     if let Some(found) = &pure {
         arguments.set("bf16", true.into(), found.origin.clone());
     }
-    let stored = if adapted || pure.is_some() { WeightStorage::Half } else { WeightStorage::Full };
+    let keeps = loaded::keeps_its_type(imported, settings);
+    let stored = if keeps { WeightStorage::Half } else { WeightStorage::Full };
     trainer::set(imported, &arguments, context, stored);
     trainer::reentrant::not_under_fsdp2(imported);
     loaded::loaded_type(imported, settings);
@@ -390,10 +390,7 @@ fn lora(imported: &mut ImportedPlan, settings: &Settings) {
                 told => imported.set(keys::lora::dropout, told.filter(|found| (0.0..1.0).contains(&found.value))),
             }
         }
-        "freeze" => not_modelled(
-            imported,
-            "finetuning_type freeze: which layers are frozen has no word in a plan; all are counted as trained",
-        ),
+        "freeze" => loaded::freeze(imported, settings),
         "full" => loaded::leave_adapters(settings),
         _ => {}
     }

@@ -123,8 +123,12 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 }
 
 /// The plan of a configuration file alone.
-pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+pub fn of_file(file: Settings, name: &str, context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("nanoGPT");
+    if is_of_another_script(name, context) {
+        let why = format!("no {SCRIPT} near the configuration: what reads it is not known, nanoGPT's own stands in");
+        not_modelled(&mut imported, &why);
+    }
     imported.say(keys::model::framework, "nanogpt", Origin::Program("nanoGPT's own names".to_owned()));
     let mut settings = Settings::defaults(VERSION, DEFAULTS);
     // A copy of nanoGPT has defaults of its own: the configuration goes over them.
@@ -156,6 +160,16 @@ const MODEL: &str = "model.py";
 fn own_script(context: &ImportContext) -> Option<String> {
     let script = context.run.files.read(SCRIPT).ok()?;
     (script.contains("configurator.py") && script.contains("n_embd")).then_some(script)
+}
+
+/// Whether a configuration lies among scripts none of which is the one that reads it.
+fn is_of_another_script(name: &str, context: &ImportContext) -> bool {
+    let above = |path: &str| path.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned());
+    let folder = above(name);
+    let names = [context.run.files.names(&above(&folder)), context.run.files.names(&folder)];
+    let holds = |names: &Vec<String>| names.iter().any(|other| other == SCRIPT);
+    let scripts = names[0].iter().any(|other| other.ends_with(".py") && !name.ends_with(other.as_str()));
+    scripts && !names.iter().any(holds) && context.run.files.read(SCRIPT).is_err()
 }
 
 /// Whether assignments are those of nanoGPT.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
-use super::launch::World;
+use super::launch::{self, World};
 use super::megatron;
 use super::model;
 use super::origin::{Origin, Setting};
@@ -102,6 +102,7 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
     imported.set(keys::cluster::gpus_per_node, world.per_node);
     megatron::train(&mut imported, &settings, context);
     fused_loss(&mut imported, VERSION);
+    vocabulary(&mut imported, launch::base(name));
     // The model's own.
     imported.drop(keys::training::dropout);
     imported
@@ -116,6 +117,18 @@ pub fn fused_loss(imported: &mut ImportedPlan, framework: &'static str) {
     let word = if engines_own { "te_fused" } else { "vocab_parallel_fused" };
     let origin = Origin::Default { framework, option: "cross_entropy_loss_fusion".to_owned() };
     imported.say(keys::training::loss, word, origin);
+}
+
+/// Pretraining takes the vocabulary of the data's tokenizer, GPT-2's of the mock data that recipes come with, where the model's
+/// configuration states none (`llm/api.py`, `pretrain`: `tokenizer="data"`; `gpt/model/base.py`, `configure_model`).
+pub fn vocabulary(imported: &mut ImportedPlan, recipe: &str) {
+    const STATED: [&str; 6] = ["gemma2", "gemma3", "qwen", "phi3", "gpt_oss", "llama4"];
+    if !STATED.iter().any(|start| recipe.starts_with(start)) {
+        not_modelled(
+            imported,
+            "the vocabulary of the data's tokenizer (GPT-2's of mock data): the model's own is counted",
+        );
+    }
 }
 
 /// The model of a recipe, by its name.

@@ -137,7 +137,10 @@ pub fn of_file(file: &Settings, name: &str, context: &ImportContext) -> Imported
     settings.over(own.below("overrides"));
     match framework.as_str() {
         "torchtitan" => on_torchtitan(imported, settings, context),
-        _ => on_megatron(imported, settings, context),
+        _ => {
+            without_tokenizer(&mut settings, name, context);
+            on_megatron(imported, settings, context)
+        }
     }
 }
 
@@ -177,6 +180,25 @@ fn resolved(settings: &Settings, context: &ImportContext) -> Settings {
         resolved.set(name, value, found.origin.clone());
     }
     resolved
+}
+
+/// Mock data have a tokenizer of numbers alone, whose size a patch gives where the file has none
+/// (`primus/backends/megatron/patches/args/mock_data_patches.py`, `patch_mock_data`).
+fn without_tokenizer(settings: &mut Settings, name: &str, context: &ImportContext) {
+    const PATCH: &str = "primus/backends/megatron/patches/args/mock_data_patches.py";
+    const SIZE: &str = "\nDEFAULT_NULL_TOKENIZER_VOCAB_SIZE = ";
+    if !settings.is("mock_data") || settings.whole("vocab_size").is_some() {
+        return;
+    }
+    let text = near(context.run.files, &context.run.files.absolute(name), PATCH).map(|(text, _)| text);
+    let Ok(text) = text else { return };
+    let size = text.split_once(SIZE).and_then(|(_, rest)| rest.lines().next()?.trim().parse::<u64>().ok());
+    if let Some(size) = size {
+        let option = format!("{PATCH}: DEFAULT_NULL_TOKENIZER_VOCAB_SIZE under mock_data");
+        settings.set("vocab_size", size.into(), Origin::Default { framework: VERSION, option });
+        settings.accept("tokenizer_type");
+        settings.accept("tokenizer_model");
+    }
 }
 
 fn on_megatron(mut imported: ImportedPlan, mut settings: Settings, context: &ImportContext) -> ImportedPlan {

@@ -29,6 +29,13 @@ fn ranks_of_batch(imported: &mut ImportedPlan) {
     else {
         return;
     };
+    // Of Megatron-DeepSpeed the loader's micro batch is Megatron's argument, which nothing compares with the batch of the
+    // engine's configuration.
+    let framework = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron-deepspeed");
+    let of_loader = imported.get(keys::training::micro_batch_size).map(|found| &found.origin);
+    if framework && matches!(of_loader, Some(Origin::Argument(_))) {
+        return;
+    }
     let local = micro.checked_mul(steps).filter(|local| global.is_multiple_of(*local));
     let share = MODEL_DEGREES.iter().try_fold(1_u64, |product, key| product.checked_mul(whole(key).unwrap_or(1)));
     let Some((data, gpus)) = local.zip(share).and_then(|(local, share)| {

@@ -59,7 +59,21 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let distributed = !context.program.name().contains("single_device");
     set(&mut imported, &settings, context, distributed);
     account_for(&mut imported, &settings);
+    if context.program.name().starts_with("ppo") {
+        reinforced(&mut imported);
+    }
     imported
+}
+
+/// Reinforcement by PPO: `batch_size` is what is generated, and three models stand beside the policy
+/// (`recipes/ppo_full_finetune_single_device.py`: `_ref_policy_model`, `_reward_model`, `_value_model`).
+fn reinforced(imported: &mut ImportedPlan) {
+    not_modelled(imported, "PPO: a reference, a reward and a value model beside the policy");
+    for key in [keys::training::micro_batch_size, keys::model::batch_size, keys::training::gradient_accumulation_steps]
+    {
+        imported.drop(key);
+        imported.miss(key, "ppo_batch_size says it, and how often a batch is gone over");
+    }
 }
 
 /// The plan of a file alone.
@@ -89,7 +103,10 @@ fn config(context: &ImportContext, name: &str, imported: &mut ImportedPlan) -> O
     let installed = named.chain(called).flat_map(|home| {
         (9..=15).map(move |minor| format!("{home}/lib/python3.{minor}/site-packages/recipes/configs/{name}.yaml"))
     });
-    let found = beside.into_iter().chain(installed).find(|path| context.run.files.read(path).is_ok());
+    // A script of the checkout's starts it with the recipes of that.
+    let of_checkout = std::iter::once(format!("recipes/configs/{name}.yaml"));
+    let found =
+        beside.into_iter().chain(installed).chain(of_checkout).find(|path| context.run.files.read(path).is_ok());
     let Some(path) = found else {
         imported.note(format!("--config {name}: not found beside the recipe or in the process's environment"));
         return None;

@@ -127,6 +127,9 @@ const TOWERS: &[(&str, u64)] = &[
     ("internvit-300m-448px-v2.5", 304_012_288),
 ];
 
+/// What is taken of the images that a tower is shown.
+pub const ONE_IMAGE: &str = "one image a sample is taken: more of them, or tiles, hold and take more";
+
 /// Words of a name that speak of pictures or sound.
 const SENSES: [&str; 18] = [
     "vl",
@@ -342,7 +345,7 @@ fn set_whole(imported: &mut ImportedPlan, tower: &Tower, whole: &WholeModel) {
     if let Some(grain) = whole.grain() {
         set_size(imported, tower.pixels.as_ref(), grain);
     }
-    imported.note("one image a sample is taken: more of them, or tiles, hold and take more");
+    imported.note(ONE_IMAGE);
 }
 
 /// The largest image of ms-swift, by its argument for all models or by what Qwen's tools take: so many tokens, or the older

@@ -143,6 +143,7 @@ keywords! {
         Muon = "muon" : "orthogonalised momentum, one state",
         Sgd = "sgd" : "no states",
         SgdMomentum = "sgd-momentum" : "one momentum state",
+        Rmsprop = "rmsprop" : "one state, the mean of squared gradients",
     }
 }
 

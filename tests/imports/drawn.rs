@@ -148,6 +148,13 @@ fn the_draws_are_broad_and_mostly_right() {
         "ninetieth",
         "ninetyfirst",
         "ninetysecond",
+        "ninetythird",
+        "ninetyfourth",
+        "ninetyfifth",
+        "ninetysixth",
+        "ninetyseventh",
+        "ninetyeighth",
+        "ninetyninth",
         "scripts_first",
         "scripts_second",
     ];

@@ -113,7 +113,7 @@ prop_compose! {
         data in 1_u64..5,
         framework in prop::sample::select(vec!["pytorch", "megatron", "torchtitan", "nanogpt", "llm-foundry"]),
         precision in prop::sample::select(vec!["fp32", "tf32", "bf16-mixed", "fp16-mixed", "bf16", "bf16-fp32-master", "fp8-mixed"]),
-        optimizer in prop::sample::select(vec!["adamw", "adamw-fused", "adamw-loop", "adamw-8bit", "adafactor", "lion", "muon", "sgd", "sgd-momentum"]),
+        optimizer in prop::sample::select(vec!["adamw", "adamw-fused", "adamw-loop", "adamw-8bit", "adafactor", "lion", "muon", "sgd", "sgd-momentum", "rmsprop"]),
         checkpointing in prop::sample::select(vec!["none", "selective", "full", "{every: 3}", "selective-op", "{modules: [core_attn, mlp, layernorm]}"]),
         attention in prop::sample::select(vec!["sdpa", "flash", "eager"]),
         loss in prop::sample::select(vec!["hf", "plain", "chunked", "fused", "vocab_parallel", "vocab_parallel_fused", "te_fused"]),

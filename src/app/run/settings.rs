@@ -194,6 +194,7 @@ fn optimizer(about: &HookAbout, job: &Job) -> Option<ToldSetting> {
         "adafactor" => &[O::Adafactor],
         "lion" => &[O::Lion],
         "muon" => &[O::Muon],
+        "rmsprop" => &[O::Rmsprop],
         _ => return None,
     };
     let planned = job.training.optimizer;

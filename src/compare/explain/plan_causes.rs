@@ -100,6 +100,7 @@ fn optimizer(job: &Job, causes: &mut Causes) {
         Optimizer::Adafactor | Optimizer::Lion | Optimizer::Muon => &[(Optimizer::Adamw, "AdamW's two states")],
         Optimizer::Sgd => &[(Optimizer::Adamw, "AdamW, not SGD"), (Optimizer::SgdMomentum, "SGD with momentum")],
         Optimizer::SgdMomentum => &[(Optimizer::Adamw, "AdamW, not SGD")],
+        Optimizer::Rmsprop => &[(Optimizer::Adamw, "AdamW, not RMSprop")],
         // A CPU's AdamW is this one.
         Optimizer::AdamwLoop if job.hardware.gpu.generation == Generation::Cpu => {
             &[(Optimizer::Sgd, "SGD, no optimizer states"), (Optimizer::SgdMomentum, "SGD with momentum")]

@@ -1,7 +1,7 @@
 //! Which of a script's commands start a training.
 
 use crate::launch::{self, Program};
-use crate::{llm_c, prime_rl, primus, shell};
+use crate::{llm_c, nemo_factories, prime_rl, primus, shell};
 
 /// No script that matters has more commands that start Python or a launcher.
 const MOST_COMMANDS: usize = 64;
@@ -35,6 +35,7 @@ pub fn trains_by_itself(program: &Program) -> bool {
     llm_c::is_program(program.name())
         || prime_rl::is_command(program)
         || primus::is_command(program)
+        || nemo_factories::is_command(program)
         || takes_training_arguments(program)
         || COMMANDS.contains(&program.name()) && (TRAINING.contains(&what) || what.starts_with("finetune_"))
 }

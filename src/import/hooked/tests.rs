@@ -138,6 +138,8 @@ fn classes_go_over_the_command() {
     assert_eq!(imported.get("training.optimizer").unwrap().value, "sgd-momentum");
     let rms = HookAbout { optimizer: "RMSprop".to_owned(), ..about("float32", 4000) };
     tell(&mut imported, &run(rms));
+    assert_eq!(imported.get("training.optimizer").unwrap().value, "rmsprop");
+    tell(&mut imported, &run(HookAbout { optimizer: "Adagrad".to_owned(), ..about("float32", 4000) }));
     assert!(imported.get("training.optimizer").is_none());
 }
 

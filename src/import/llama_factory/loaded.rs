@@ -9,12 +9,20 @@ use super::super::trainer;
 use super::VERSION;
 use crate::plan::keys;
 
-/// Where neither `bf16` nor `fp16` is asked for, a base below adapters is loaded in its checkpoint's 16 bits, and nothing is
-/// cast (`model/patcher.py`, `patch_config`; `extras/misc.py`, `infer_optim_dtype`).
+/// Whether weights keep the type that they are loaded in: those below adapters, and all of `pure_bf16` and of BAdam
+/// (`model/adapter.py`, `init_adapter`: "remaining trainable params in half precision").
+pub fn keeps_its_type(imported: &ImportedPlan, settings: &Settings) -> bool {
+    imported.get(keys::lora::rank).is_some() || settings.is("pure_bf16") || settings.is("use_badam")
+}
+
+/// Where neither `bf16` nor `fp16` is asked for, such weights are loaded in their checkpoint's 16 bits, and nothing is cast
+/// (`model/patcher.py`, `patch_config`; `extras/misc.py`, `infer_optim_dtype`).
 pub fn loaded_type(imported: &mut ImportedPlan, settings: &Settings) {
     const KEY: &str = keys::training::precision;
-    let adapted = imported.get(keys::lora::rank).is_some();
-    if !adapted || !imported.is_default(KEY) || ["bf16", "fp16", "pure_bf16"].iter().any(|name| settings.is(name)) {
+    if !keeps_its_type(imported, settings)
+        || !imported.is_default(KEY)
+        || ["bf16", "fp16", "pure_bf16"].iter().any(|name| settings.is(name))
+    {
         return;
     }
     let named = settings.text("model_name_or_path");
@@ -65,6 +73,20 @@ pub fn of_v1(imported: &mut ImportedPlan, settings: &Settings) {
             imported.say(KEY, "fp32", told.map_or_else(|| default("full tuning in fp32"), |found| found.origin));
         }
     }
+}
+
+/// The first or the last layers alone train (`model/adapter.py`, `_setup_freeze_tuning`; the last two unless told).
+pub fn freeze(imported: &mut ImportedPlan, settings: &Settings) {
+    let number = settings.get("freeze_trainable_layers").or_else(|| settings.get("num_layer_trainable"));
+    let layers = number.and_then(|found| found.value.as_i64()).unwrap_or(2);
+    let side = if layers < 0 { "first" } else { "last" };
+    let modules = settings.text("freeze_trainable_modules").filter(|found| found.value != "all");
+    let of_them = modules.map_or(String::new(), |found| format!(" (of each {})", found.value));
+    let extra = settings.text("freeze_extra_modules").map_or(String::new(), |found| format!(" and {}", found.value));
+    let told = ["freeze_trainable_layers", "num_layer_trainable", "freeze_trainable_modules", "freeze_extra_modules"];
+    told.iter().for_each(|name| settings.accept(name));
+    let which = format!("the {side} {} layers{of_them}{extra}", layers.unsigned_abs());
+    not_modelled(imported, &format!("finetuning_type freeze: {which} alone train; all are counted as trained"));
 }
 
 /// A full training has no use for what adapters are told.

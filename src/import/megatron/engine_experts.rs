@@ -47,7 +47,9 @@ pub fn shape(imported: &mut ImportedPlan, job: &Job) {
 pub fn train(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     if imported.get(keys::moe::num_experts).is_none() {
-        return settings.accept("moe_expert_parallel_size");
+        const OF_EXPERTS: [&str; 4] =
+            ["moe_expert_parallel_size", "moe_min_capacity", "moe_train_capacity_factor", "moe_eval_capacity_factor"];
+        return OF_EXPERTS.iter().for_each(|name| settings.accept(name));
     }
     imported.set(keys::distribution::expert_parallel, settings.whole("moe_expert_parallel_size"));
     imported.say(keys::distribution::moe_dispatcher, "alltoall", default("deepspeed/moe/sharded_moe.py, _AllToAll"));

@@ -117,6 +117,22 @@ fn feed_forward(job: &Job) -> Option<Setting<u64>> {
     })
 }
 
+/// The kind of tokenizer that a fork's arguments have where none is given: only one that is None is the script's to choose
+/// (`megatron/arguments.py`, `_set_arg_defaults` and `pretrain_gpt.py`, `args_defaults`).
+fn own_tokenizer(job: &Job) -> Option<Setting<String>> {
+    let (path, text) = own_arguments(job)?;
+    let (_, behind) = text.split_once("'--tokenizer-type'")?;
+    let declared = behind.split("add_argument(").next()?;
+    let name = declared.split_once("default='")?.1.split('\'').next()?;
+    Some(Setting::new(name.to_owned(), Origin::Derived(format!("{path}: --tokenizer-type {name}"))))
+}
+
+/// The arguments that the sources around a job declare.
+fn own_arguments(job: &Job) -> Option<(&'static str, String)> {
+    const SOURCES: [&str; 2] = ["megatron/training/arguments.py", "megatron/arguments.py"];
+    SOURCES.iter().find_map(|path| Some((*path, job.context.run.files.read(path).ok()?)))
+}
+
 fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
     const KEY: &str = "model.architecture.vocab_size";
     let settings = job.settings;
@@ -132,7 +148,7 @@ fn vocabulary(imported: &mut ImportedPlan, job: &Job) {
     if let Some(size) = settings.first_whole(&["padded_vocab_size", "pad_vocab_size_to", "vocab_size"]) {
         return imported.set(KEY, Some(size));
     }
-    let tokenizer = settings.text("tokenizer_type");
+    let tokenizer = settings.text("tokenizer_type").or_else(|| own_tokenizer(job));
     let known = tokenizer.clone().and_then(|found| {
         found.and_then(|name| VOCABULARIES.iter().find(|(known, _)| *known == name).map(|(_, size)| *size))
     });
@@ -222,15 +238,31 @@ fn activation(job: &Job) -> Setting<&'static str> {
     Setting::new("gelu", Job::default("GELU"))
 }
 
+/// How many experts a token visits where nobody says it: two, or one in sources whose arguments do not know how many: their
+/// `SwitchMLP` routes to one (core 0.4, `core/transformer/switch_mlp.py`; `megatron/model/transformer.py` before).
+fn routed(job: &Job) -> Option<Setting<u64>> {
+    let switched =
+        own_arguments(job).filter(|(_, text)| text.contains("--num-experts") && !text.contains("moe-router-topk"));
+    let Some((path, text)) = switched else {
+        return Some(Setting::new(2, Job::default("--moe-router-topk 2")));
+    };
+    let origin = |option: &str| Origin::Derived(format!("{path}: {option}"));
+    // Zyphra's fork chooses by a word (`--routing-mode`, sinkhorn unless told).
+    let by_word = job.settings.text("routing_mode").filter(|_| text.contains("--routing-mode"));
+    Some(match by_word {
+        Some(found) => found.map(|word| if word.ends_with("top2") { 2 } else { 1 }),
+        None => Setting::new(1, origin("no --moe-router-topk, SwitchMLP routes to one")),
+    })
+}
+
 fn experts(imported: &mut ImportedPlan, job: &Job) {
     let settings = job.settings;
     let of_deepspeed = engine_experts::are_meant(job);
     let experts = if of_deepspeed { engine_experts::count(imported, job) } else { settings.whole("num_experts") };
     let Some(experts) = experts.filter(|found| found.value > 1) else { return };
     imported.set(keys::moe::num_experts, Some(experts));
-    let top = settings.whole("moe_router_topk");
-    imported
-        .set(keys::moe::experts_per_token, top.or_else(|| Some(Setting::new(2, Job::default("--moe-router-topk 2")))));
+    let top = settings.whole("moe_router_topk").or_else(|| routed(job));
+    imported.set(keys::moe::experts_per_token, top);
     let width = settings.whole("moe_ffn_hidden_size");
     imported.set(
         keys::moe::intermediate_size,

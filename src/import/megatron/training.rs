@@ -9,6 +9,7 @@ use crate::origin::{Origin, Setting};
 use crate::plan::keys;
 use crate::precision_aware::{self, MegatronRunKind};
 use crate::rows::not_modelled;
+use crate::settings::Settings;
 
 /// Options that mean a plan's key as they stand.
 const FLAGS: &[(&str, &str)] = &[
@@ -49,8 +50,7 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
     for (option, key) in WHOLES {
         imported.set(key, settings.whole(option));
     }
-    imported.set(keys::model::sequence_length, settings.first_whole(&["seq_length", "encoder_seq_length"]));
-    imported.set(keys::model::decoder_sequence_length, settings.whole("decoder_seq_length"));
+    lengths(imported, settings);
     // Pai-Megatron-Patch's: samples are filled up to it (`megatron_patch/data/json_sft.py`).
     let same = |length: u64| settings.whole("seq_length").is_some_and(|found| found.value == length);
     if settings.whole("max_padding_length").is_some_and(|found| same(found.value)) {
@@ -182,6 +182,19 @@ fn optimizer(imported: &mut ImportedPlan, job: &Job) {
     }
 }
 
+/// The length of a sample; of a language model that sees, whose `--seq-length` is its tower's, that of its decoder
+/// (`examples/multimodal/train.py`).
+fn lengths(imported: &mut ImportedPlan, settings: &Settings) {
+    let length = settings.first_whole(&["seq_length", "encoder_seq_length"]);
+    let decoder = settings.whole("decoder_seq_length");
+    let pair = imported.get(keys::model::model_type).is_some_and(|found| found.value == "transformer_encoder_decoder");
+    if pair || decoder.is_none() {
+        imported.set(keys::model::sequence_length, length);
+        return imported.set(keys::model::decoder_sequence_length, decoder);
+    }
+    imported.set(keys::model::sequence_length, decoder);
+}
+
 /// Options that went before Transformer Engine's layers became the default (core 0.7, 2024).
 const OLD: [&str; 6] =
     ["checkpoint_activations", "model_parallel_size", "DDP_impl", "data_impl", "batch_size", "attention_head_type"];
@@ -211,7 +224,16 @@ fn attention(imported: &mut ImportedPlan, job: &Job) {
         imported.say(keys::model::transformer_impl, "local", Job::default(&option));
     }
     let deepspeed = settings.is_set("deepspeed") || settings.is_set("deepspeed_config");
+    let by_engine = settings.text("transformer_impl").is_some_and(|found| found.value == "transformer_engine");
     let word = match (backend, flash, local) {
+        // Its layers choose a fused kernel by themselves, whatever Megatron's own option says (`core/transformer/custom_layers/
+        // transformer_engine.py`, `TEDotProductAttention`); by masks over whole pairs they cannot.
+        (None, None, _) if old.is_some() && by_engine => {
+            if imported.get(keys::model::model_type).is_some() {
+                return imported.miss(keys::training::attention, "Transformer Engine chooses a kernel by the masks");
+            }
+            Setting::new("flash", Job::default("--transformer-impl transformer_engine, NVTE_FLASH_ATTN 1"))
+        }
         (None, None, _) if old.is_some() || deepspeed => {
             Setting::new("eager", Job::default("no --use-flash-attn, in a Megatron that has its own attention"))
         }

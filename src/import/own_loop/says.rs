@@ -97,8 +97,28 @@ pub fn optimizer(text: &str, reader: &ScriptReader, fused: &dyn Fn(&str) -> Opti
                 (false, false) => word,
             }
         }
+        "SGD" if keeps_momentum(text, class, reader)? => "sgd_momentum",
+        "RMSprop"
+            if keeps_momentum(text, class, reader)?
+                || calls(text, class).concat().iter().any(|part| part.contains("centered")) =>
+        {
+            return None;
+        }
         _ => word,
     })
+}
+
+/// Whether a call of PyTorch's keeps a momentum of the gradients: none of one that is not followed.
+fn keeps_momentum(text: &str, class: &str, reader: &ScriptReader) -> Option<bool> {
+    let given = calls(text, class);
+    let by_name =
+        given.iter().flatten().find_map(|part| part.trim().strip_prefix("momentum")?.trim().strip_prefix('='));
+    // `SGD(params, lr, momentum)`; RMSprop's third is another.
+    let by_place = given.iter().find_map(|parts| parts.get(2)).filter(|part| class == "SGD" && !part.contains('='));
+    match by_name.or(by_place.map(String::as_str)) {
+        Some(value) => reader.expression(value.trim())?.as_f64().map(|share| share > 0.0),
+        None => Some(false),
+    }
 }
 
 /// Whether a part of a text stands in a line that runs, before its comment.

@@ -26,6 +26,28 @@ pub fn started(command: &[String]) -> Option<(&str, &[String])> {
     (!text).then(|| (path.as_str(), rest.get(at + 1..).unwrap_or_default()))
 }
 
+/// What a shell is handed as a text that starts one script, or what stands behind a submission to another machine:
+/// `bash -c "scripts/train.sh 4"`, `gantry run --gpus 8 -- bash train.sh`.
+fn handed_in_a_text(command: &[String]) -> Option<Vec<String>> {
+    let first = command.first()?.rsplit('/').next()?;
+    if first == "gantry" {
+        let at = command.iter().position(|word| word == "--")?;
+        return Some(command.get(at + 1..)?.to_vec()).filter(|inner| !inner.is_empty());
+    }
+    let text = match command.get(1..3)? {
+        [option, text]
+            if matches!(first, "bash" | "sh" | "zsh") && option.starts_with('-') && option.ends_with('c') =>
+        {
+            text
+        }
+        _ => return None,
+    };
+    let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    let alone = !text.contains(['&', ';', '|', '<', '>', '(', '"', '\'', '\n']);
+    words.first().filter(|word| alone && word.ends_with(".sh"))?;
+    Some(words)
+}
+
 fn is_submission(program: &str) -> bool {
     program.rsplit('/').next() == Some("sbatch")
 }
@@ -77,6 +99,9 @@ impl Script {
     /// Follows a script that a command starts, where it can be read; whether it could. Its variables are its own:
     /// it has those that are exported, and `leading`, which stand in front of the command.
     fn start_alone(&mut self, leading: &[String], command: &[String], around: &Surroundings, depth: usize) -> bool {
+        if let Some(inner) = handed_in_a_text(command) {
+            return self.start_alone(leading, &inner, around, depth);
+        }
         let Some((path, words)) = started(command) else { return false };
         let submitted = command.first().is_some_and(|first| is_submission(first));
         // `sbatch $0`: its own commands are read anyway.
@@ -155,6 +180,24 @@ impl Script {
         for (name, value) in set {
             let other = self.exported.get(&name).is_some_and(|known| *known != value);
             self.exported.insert(name, if other { UNKNOWN.to_owned() } else { value });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::handed_in_a_text;
+
+    #[test]
+    fn a_text_may_start_one_script() {
+        let of = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            handed_in_a_text(&words).map(|words| words.join(" "))
+        };
+        assert_eq!(of(&["/bin/bash", "-c", "scripts/train.sh 4 $X"]).as_deref(), Some("scripts/train.sh 4 $X"));
+        assert_eq!(of(&["gantry", "run", "--gpus", "8", "--", "bash", "a.sh", "b"]).as_deref(), Some("bash a.sh b"));
+        for words in [["bash", "-c", "cd a && b.sh"], ["bash", "-c", "torchrun a.py"], ["bash", "a.sh", "b.sh"]] {
+            assert_eq!(of(&words), None, "{words:?}");
         }
     }
 }

@@ -59,6 +59,11 @@ pub(super) fn set(
     let Some((_, shape)) = MODELS.iter().find(|(name, _)| *name == model) else { return false };
     let own = own_sizes(flavor, context);
     for (name, key, usual) in SIZES {
+        // Before it had one the tokenizer's was taken (`train.py`: `model_config.vocab_size = tokenizer.n_words`).
+        if name == "vocab_size" && !own.is_empty() && own.iter().all(|(own, _)| own != name) {
+            imported.miss(key, format!("{origin}: the tokenizer's own size, which is not known here"));
+            continue;
+        }
         let told = own.iter().find(|(own, _)| own == name).map_or(usual, |(_, size)| *size);
         imported.say(key, told, origin.clone());
     }
@@ -75,14 +80,17 @@ pub(super) fn set(
 }
 
 /// The numbers that the project around a file of settings gives the flavor: `"debugmodel": DeepSeekV3ModelArgs(dim=256, …)`
-/// in the module of the folder above the file's own.
+/// in the module of the folder above the file's own, or where that was while the files stood apart.
 fn own_sizes(flavor: &Setting<String>, context: &ImportContext) -> Vec<(String, u64)> {
     let Origin::File { name, .. } = &flavor.origin else { return Vec::new() };
     let above = name.rsplit_once('/').and_then(|(folder, _)| folder.rsplit_once('/')).map(|(above, _)| above);
-    let Some(text) = above.and_then(|folder| context.run.files.read(&format!("{folder}/__init__.py")).ok()) else {
-        return Vec::new();
-    };
-    let made = text.split_once(&format!("\"{}\": ", flavor.value)).and_then(|(_, rest)| rest.split_once('('));
+    let places = above.into_iter().chain(["torchtitan/models/llama3", "torchtitan/models/llama"]);
+    let named = format!("\"{}\": ", flavor.value);
+    let own = places.filter_map(|folder| context.run.files.read(&format!("{folder}/__init__.py")).ok());
+    let Some(text) = own.into_iter().find(|text| text.contains(&named)) else { return Vec::new() };
+    // Of several models the one that torchtitan calls llama3.
+    let text = text.split_once("llama3_configs").map_or(text.as_str(), |(_, rest)| rest);
+    let made = text.split_once(&named).and_then(|(_, rest)| rest.split_once('('));
     let parts = made.map(|(_, rest)| arguments(rest)).unwrap_or_default();
     let number = |part: &String| {
         let (name, value) = part.split_once('=')?;

@@ -16,6 +16,7 @@ use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::model;
 use super::origin::{Origin, Setting};
+use super::rows::not_modelled;
 use super::settings::Settings;
 use super::unread::account_for;
 use crate::plan::keys;
@@ -82,7 +83,8 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     degrees(imported, settings, context);
     batch(imported, settings);
     types::precision(imported, settings);
-    optimizer(imported, settings);
+    types::without_shards(imported, context);
+    optimizer(imported, settings, context);
     imported.set(
         keys::training::loss,
         settings.flag("loss.chunked").map(|found| found.map(|on| if on { "chunked" } else { "plain" })),
@@ -120,6 +122,11 @@ fn architecture(imported: &mut ImportedPlan, settings: &Settings, context: &Impo
     // `experiments/deepseek_v3` names its models as Hugging Face does: `deepseek-ai/DeepSeek-V2-Lite`.
     if flavor.value.contains('/') {
         return model::set(imported, context, flavor);
+    }
+    // `experiments/transformers_modeling_backend`: the modules are those of transformers.
+    if let Some(found) = settings.text("hf_transformers.model") {
+        not_modelled(imported, &format!("{}: transformers' own modules in place of torchtitan's", found.origin));
+        return model::set(imported, context, found);
     }
     let folder = settings.first_text(&["model.hf_assets_path", "hf_assets_path"]);
     match folder {
@@ -212,6 +219,7 @@ fn sharding(
     match shards {
         Some(shards) => {
             let ranks = shards.value.saturating_mul(copies);
+            imported.states_shards = given.is_some();
             if given.is_some() || context.world.total.is_some() {
                 let origin =
                     Origin::Derived(format!("{copies} replicas x {} shards ({})", shards.value, shards.origin));
@@ -313,10 +321,20 @@ fn pieces(settings: &Settings, local: &Setting<u64>, stages: u64, newest: bool) 
     Some(Setting::new(local.value / size.value, size.origin))
 }
 
-fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
+/// What the arguments of a checkout of 2024 have where nobody says it (`torchtitan/config_manager.py`).
+fn own_fused(context: &ImportContext) -> Option<Setting<bool>> {
+    const SOURCE: &str = "torchtitan/config_manager.py";
+    let text = context.run.files.read(SOURCE).ok()?;
+    let declared = text.split_once("\"--optimizer.fused\",")?.1.split("add_argument(").next()?;
+    let origin = Origin::Derived(format!("{SOURCE}: --optimizer.fused"));
+    Some(Setting::new(declared.contains("default=True"), origin))
+}
+
+fn optimizer(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     let Some(name) = settings.text("optimizer.name") else { return };
     let kernels = settings.text("optimizer.implementation");
     let fused = settings.flag("optimizer.fused");
+    let fused = fused.clone().filter(|_| settings.is_set("optimizer.fused")).or_else(|| own_fused(context)).or(fused);
     let word = match (common::optimizer(&name.value), kernels, fused) {
         (Some("adamw"), Some(kernels), _) => kernels.map(|name| match name.as_str() {
             "for-loop" => "adamw-loop",

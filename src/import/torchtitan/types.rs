@@ -1,6 +1,7 @@
 //! In which types torchtitan keeps, computes and reduces.
 
 use super::known::VERSION;
+use crate::common::ImportContext;
 use crate::imported::ImportedPlan;
 use crate::origin::{Origin, Setting};
 use crate::plan::keys;
@@ -82,4 +83,23 @@ pub fn precision(imported: &mut ImportedPlan, settings: &Settings) {
         Some(computed.map(|name| if name == "bfloat16" { "bf16-mixed" } else { "fp32" }))
     });
     imported.set(KEY, word);
+}
+
+/// Without FSDP weights of fp32 are computed with under autocast, but not beside ranks of a tensor or of a pipeline
+/// (`distributed/utils.py`, `maybe_enable_amp`), nor in a checkout of before it: all is fp32 there.
+pub(super) fn without_shards(imported: &mut ImportedPlan, context: &ImportContext) {
+    const SOURCES: [&str; 2] = ["torchtitan/distributed/utils.py", "torchtitan/utils.py"];
+    let is = |key: &str, word: &str| imported.get(key).is_some_and(|found| found.value == word);
+    if !is(keys::distribution::sharding, "none") || !is(keys::training::precision, "bf16-mixed") {
+        return;
+    }
+    let several = |key: &str| imported.whole(key).is_some_and(|ranks| ranks > 1);
+    let split = several(keys::distribution::tensor_parallel) || several(keys::distribution::pipeline_parallel);
+    let own: Vec<String> = SOURCES.iter().filter_map(|path| context.run.files.read(path).ok()).collect();
+    let before = !own.is_empty() && own.iter().all(|text| !text.contains("maybe_enable_amp"));
+    if split || before {
+        let why =
+            if split { "tensor or pipeline ranks without FSDP" } else { "no FSDP, and no autocast in its sources" };
+        imported.say(keys::training::precision, "fp32", Origin::Derived(format!("{why}: no mixed precision")));
+    }
 }

@@ -73,7 +73,7 @@ fn own_optimizer(imported: &mut ImportedPlan, context: &ImportContext) {
 fn engine(imported: &mut ImportedPlan, settings: &Settings, megatron: bool, context: &ImportContext) {
     let program = context.program.shown();
     let apart = settings.holds("rollout.n_gpus_per_node")
-        || ["one_step_off", "fully_async", "split"].iter().any(|part| program.contains(part))
+        || ["one_step_off", "fully_async"].iter().any(|part| program.contains(part))
         || settings.holds("trainer.n_training_gpus_per_node");
     if apart {
         return imported.note("the engine of the rollout has GPUs of its own");

@@ -67,10 +67,21 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings) {
         imported.say(keys::distribution::sequence_parallel, split, default("actor.megatron.sequence_parallel true"));
     }
     accept_bf16(settings, "actor_rollout_ref.actor.megatron.dtype");
+    recomputation(imported, settings);
+}
+
+/// What Megatron recomputes.
+fn recomputation(imported: &mut ImportedPlan, settings: &Settings) {
     let section = "actor_rollout_ref.actor.megatron.override_transformer_config";
     let granularity = settings
         .text(&format!("{section}.recompute_granularity"))
         .or_else(|| settings.text(&format!("+{section}.recompute_granularity")));
+    // Releases before it took the kind from `gradient_checkpointing_kwargs`, whose own are null
+    // (`verl/single_controller/base/megatron/worker.py`, `add_optimization_config_to_tf_config`).
+    let earlier = "actor_rollout_ref.model.gradient_checkpointing_kwargs.activations_checkpoint_granularity";
+    let asked = settings.is("actor_rollout_ref.model.enable_gradient_checkpointing");
+    let granularity = granularity.or_else(|| settings.text(earlier).filter(|_| asked));
+    settings.accept("actor_rollout_ref.model.enable_gradient_checkpointing");
     let none = Setting::new("none".to_owned(), default("no recompute_granularity"));
     imported.set(keys::training::activation_checkpointing, Some(granularity.unwrap_or(none)));
     recomputed::say(imported, settings, |name| {

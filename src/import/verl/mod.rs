@@ -2,6 +2,7 @@
 
 mod companions;
 mod core;
+mod pools;
 mod supervised;
 
 use crate::arguments;
@@ -288,10 +289,7 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         imported.drop(keys::training::micro_batch_size);
         rollout::packed(imported, settings.whole("actor_rollout_ref.actor.ppo_max_token_len_per_gpu"));
     }
-    // `examples/split_placement/main_ppo_split.py` gives actor and critic pools of their own.
-    if context.program.name().contains("split") {
-        not_modelled(imported, "the pools of a split placement: the actor has a part of the GPUs, the plan all");
-    }
+    pools::say(imported, settings, context);
     if settings.text("trainer.device").is_some_and(|found| found.value == "npu") {
         not_modelled(imported, "trainer.device npu: the run is on NPUs, the plan on GPUs");
     }

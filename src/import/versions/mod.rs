@@ -146,12 +146,22 @@ pub fn finish(imported: &mut ImportedPlan, versions: &BTreeMap<String, String>) 
 }
 
 /// The Trainer registers every embedding for states of 32 bits where bitsandbytes' optimizer has those of 8 (`trainer.py`,
-/// `create_optimizer`: `register_module_override`); a loop of one's own makes the optimizer without it.
+/// `create_optimizer`: `register_module_override`); a loop of one's own makes the optimizer without it. DeepSpeed steps flat
+/// tensors, which no module's registration is found for (bitsandbytes, `optim/optimizer.py`, `check_overrides`).
 fn eight_bits_of_embeddings(imported: &mut ImportedPlan) {
     const TRAINERS: [&str; 4] = ["transformers", "axolotl", "LLaMA-Factory", "ms-swift"];
     let told = imported.get(keys::training::optimizer).filter(|found| found.value == "adamw-8bit");
     let by_trainer = told.is_some_and(|found| !matches!(found.origin, Origin::Program(_)));
-    if by_trainer && TRAINERS.contains(&imported.tool.as_str()) && imported.get(keys::lora::rank).is_none() {
+    if !by_trainer || !TRAINERS.contains(&imported.tool.as_str()) || imported.get(keys::lora::rank).is_some() {
+        return;
+    }
+    let is = |key: &str, word: &str| imported.get(key).is_some_and(|found| found.value == word);
+    if is(keys::distribution::sharding, "none") {
+        let option = "states of embeddings in fp32 beside 8 bits".to_owned();
+        let origin = Origin::Default { framework: "transformers", option };
+        return imported.say(keys::training::embedding_states_fp32, true, origin);
+    }
+    if !is(keys::distribution::engine, "deepspeed") {
         imported.note(
             "not modelled: the Trainer keeps 8-bit states of embeddings in fp32, 6 B more for each of their parameters",
         );

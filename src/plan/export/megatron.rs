@@ -173,8 +173,8 @@ fn training(list: &mut MegatronArguments, plan: &Plan, catalog: &Catalog) {
     list.value("hidden-dropout", Some(hidden));
     list.value("attention-dropout", Some(attention));
     // Megatron decays by a hundredth where nothing is said, whatever the optimizer; a plan's SGD does not.
-    let is_sgd = matches!(part.optimizer, Some(Optimizer::Sgd | Optimizer::SgdMomentum));
-    list.value("weight-decay", part.weight_decay.or(is_sgd.then_some(0.0)));
+    let decays_nothing = matches!(part.optimizer, Some(Optimizer::Sgd | Optimizer::SgdMomentum | Optimizer::Rmsprop));
+    list.value("weight-decay", part.weight_decay.or(decays_nothing.then_some(0.0)));
     list.value("clip-grad", part.gradient_clipping.map(|on| if on { "1.0" } else { "0.0" }));
     list.flag("no-gradient-accumulation-fusion", part.gradient_accumulation_fusion == Some(false));
     list.flag("attention-softmax-in-fp32", part.attention_softmax_fp32 == Some(true));

@@ -107,6 +107,7 @@ section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     mode: word(Mode), "training step or inference";
     precision: word(Precision), "what is stored in which type";
     optimizer: word(Optimizer), "the optimizer and its kernels";
+    embedding_states_fp32: flag(), "embeddings keep their states in fp32 beside adamw-8bit, as transformers' Trainer has it";
     attention: word(Attention), "which kernels compute attention";
     activation_checkpointing: recomputation(), "what is recomputed in the backward pass";
     use_reentrant: flag(), "it is PyTorch's reentrant checkpoint: blocks run again to their last operator";

@@ -61,7 +61,9 @@ pub(in crate::predict) fn states(job: &Job, held: &Resident) -> Words {
         // Each rank keeps the rows and columns of the whole matrix.
         return trained.then(words![" parameters, rows and columns only"]);
     }
-    let what = if row.eight_bit {
+    let what = if row.eight_bit && row.wide_embeddings {
+        words![" parameters x 2 states of 1 B, with scales; embeddings' of 4 B"]
+    } else if row.eight_bit {
         words![" parameters x 2 states of 1 B, with scales"]
     } else if job.training.optimizer == Optimizer::Muon {
         words![" parameters x 1 state of ", state, " B, 2 where they are no matrix of a block"]

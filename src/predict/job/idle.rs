@@ -7,7 +7,7 @@ use super::{Degrees, Notes};
 use crate::framework::Profile;
 use crate::model::{Architecture, Input, ModelShape};
 use crate::plan::keys;
-use crate::plan::keywords::{CpuOffload, Mode, Precision, Sharding};
+use crate::plan::keywords::{CpuOffload, Mode, Optimizer, Precision, Sharding};
 use crate::plan::{Checkpointing, ModelPart, Plan, TrainingPart};
 
 /// What is said of a key that would change the prediction and does not.
@@ -125,7 +125,7 @@ impl IdleKeys<'_> {
         ]
     }
 
-    fn of_training(&self) -> [Idle; 21] {
+    fn of_training(&self) -> [Idle; 22] {
         let (t, inference) = (&self.plan.training, self.inference);
         let latent = matches!(&self.architecture.shape, ModelShape::Decoder(decoder) if decoder.mla.is_some());
         let caches = inference && latent && t.use_cache != Some(false);
@@ -148,6 +148,10 @@ impl IdleKeys<'_> {
             (t.kv_cache_dtype.is_some() && !inference, "training.kv_cache_dtype"),
             (t.cache_latents == Some(true) && !caches, "training.cache_latents"),
             (t.use_reentrant == Some(true) && !runs_again, "training.use_reentrant"),
+            (
+                t.embedding_states_fp32 == Some(true) && t.optimizer != Some(Optimizer::Adamw8bit),
+                "training.embedding_states_fp32 (without adamw-8bit)",
+            ),
             (t.keep_outputs == Some(true) && !keeps, "training.keep_outputs"),
             (t.master_dtype.is_some() && !has_masters, "training.master_dtype"),
             (t.fp8_recipe.is_some() && t.precision != Some(Precision::Fp8Mixed), "training.fp8_recipe"),

@@ -13,6 +13,9 @@ pub struct OptimizerMemory {
     pub moments: u64,
     /// Two moments of one byte an element, a 4-byte scale for each block of 256.
     pub eight_bit: bool,
+    /// Embeddings keep two moments of fp32 all the same (transformers 4.57, trainer.py, `create_optimizer`:
+    /// `register_module_override`).
+    pub wide_embeddings: bool,
     /// A row and a column of fp32 in place of the second moment of a matrix.
     pub factored: bool,
     /// It is given flat shares, which have no rows and columns to keep means of.
@@ -82,6 +85,8 @@ pub enum Temporary {
     NewtonSchulz,
     /// A copy of all gradients, where weight decay is added to them.
     DecayedGradients,
+    /// One tensor of each parameter's size for all parameters together, and such a copy of all gradients.
+    StatesAndDecayedGradients,
 }
 
 /// The row of a job's optimizer. FSDP1 and DeepSpeed share out flat tensors (torch/distributed/fsdp/_flat_param.py,
@@ -93,7 +98,8 @@ pub fn rule_of(job: &Job) -> OptimizerMemory {
     let flat = degrees.shard_ranks > 1
         && degrees.sharding != Sharding::None
         && matches!(degrees.engine, Engine::Fsdp1 | Engine::Deepspeed);
-    OptimizerMemory { flat, ..rule(job.training.optimizer, &job.profile.optimizer) }
+    let wide_embeddings = job.training.wide_embedding_states;
+    OptimizerMemory { flat, wide_embeddings, ..rule(job.training.optimizer, &job.profile.optimizer) }
 }
 
 /// The row of `optimizer` as a framework with these rules runs it.
@@ -116,6 +122,7 @@ const fn row(optimizer: Optimizer) -> OptimizerMemory {
     let adam = OptimizerMemory {
         moments: 2,
         eight_bit: false,
+        wide_embeddings: false,
         factored: false,
         flat: false,
         device_step: false,
@@ -173,6 +180,12 @@ const fn row(optimizer: Optimizer) -> OptimizerMemory {
             source: "PyTorch 2.9, torch/optim/sgd.py, _multi_tensor_sgd",
             ..adam
         },
+        Optimizer::Rmsprop => OptimizerMemory {
+            moments: 1,
+            temporary: Temporary::StatesAndDecayedGradients,
+            source: "PyTorch 2.9, torch/optim/rmsprop.py, _multi_tensor_rmsprop (_foreach_sqrt, without momentum)",
+            ..adam
+        },
     }
 }
 
@@ -199,7 +212,8 @@ impl OptimizerMemory {
     #[must_use]
     pub const fn alone(&self, state: Element, gradient: Element, decays: bool) -> u64 {
         match self.temporary {
-            Temporary::AllStates => state.bytes(),
+            Temporary::StatesAndDecayedGradients if decays => state.bytes() + gradient.bytes(),
+            Temporary::AllStates | Temporary::StatesAndDecayedGradients => state.bytes(),
             Temporary::Largest(tensors) => state.bytes() * tensors,
             Temporary::LargestUpcast(_) => 4 * self.turn(state),
             Temporary::LargestWide(tensors) => 4 * tensors,
@@ -222,7 +236,7 @@ pub const fn state_bytes(rule: &OptimizerMemory, weight: &Weight, numel: u64, st
     let step = if rule.device_step { GRANULE } else { 0 };
     if rule.eight_bit {
         // bitsandbytes keeps tensors below 4096 elements in fp32 (min_8bit_size).
-        if numel < 4096 {
+        if numel < 4096 || rule.wide_embeddings && matches!(weight.part, Part::Embedding) {
             return 2 * rounded(numel.saturating_mul(4));
         }
         return 2 * (rounded(numel) + rounded(numel.div_ceil(256).saturating_mul(4)));
@@ -283,7 +297,7 @@ pub const fn newton_schulz_flops(weight: &Weight) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{row, state_bytes};
+    use super::{OptimizerMemory, row, state_bytes};
     use crate::model::{Element, Part, Weight};
     use crate::plan::keywords::Optimizer;
 
@@ -299,5 +313,18 @@ mod tests {
         assert_eq!(rule.roots(&matrix, matrix.numel), 1024);
         assert_eq!(rule.roots(&Weight::matrix(Part::Norm, true, 512, 1), 512), 0);
         assert_eq!(row(Optimizer::Adamw).roots(&matrix, matrix.numel), 0);
+    }
+
+    /// 512 x 512 elements: two bytes each and a scale of 4 for each 256 of both moments; two moments of fp32 where an embedding
+    /// has those.
+    #[test]
+    fn embeddings_may_keep_states_of_fp32() {
+        let wide = OptimizerMemory { wide_embeddings: true, ..row(Optimizer::Adamw8bit) };
+        let (table, matrix) =
+            (Weight::matrix(Part::Embedding, true, 512, 512), Weight::matrix(Part::Mlp, true, 512, 512));
+        let of = |rule: &OptimizerMemory, weight: &Weight| state_bytes(rule, weight, weight.numel, Element::F32);
+        assert_eq!(of(&wide, &table), 2 * 4 * 262_144);
+        assert_eq!(of(&wide, &matrix), 2 * (262_144 + 4 * 1024));
+        assert_eq!(of(&row(Optimizer::Adamw8bit), &table), of(&wide, &matrix));
     }
 }

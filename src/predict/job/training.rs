@@ -58,6 +58,8 @@ pub struct Training {
     pub offload_layers: Option<u64>,
     /// Products for the output matrix's gradient wait for the pipeline to drain (Megatron).
     pub deferred_head: bool,
+    /// Embeddings' states of 8 bits are of fp32.
+    pub wide_embedding_states: bool,
     /// Blocks are recomputed by PyTorch's reentrant checkpoint.
     pub reentrant: bool,
     /// Adapters.
@@ -163,6 +165,7 @@ pub(super) fn resolve(
         offload_modules: offload_modules(part, profile, notes),
         offload_layers: part.offload_layers.filter(|_| reads("training.offload_layers")),
         deferred_head: reads("training.defer_embedding_wgrad") && part.defer_embedding_wgrad == Some(true),
+        wide_embedding_states: part.embedding_states_fp32 == Some(true) && optimizer == Optimizer::Adamw8bit,
         reentrant: part.use_reentrant == Some(true) && recomputes_blocks(part) && !profile.modules.reruns_all.is,
         // With adapters the base itself, without them, is the reference: no copy.
         reference_model: part.reference_model == Some(true) && mode == Mode::Train && lora.is_none(),
@@ -170,7 +173,7 @@ pub(super) fn resolve(
         companions: Companions::of(part, mode),
         lora,
         frozen: frozen(part.frozen.as_deref().unwrap_or_default(), architecture, notes),
-        weight_decay: part.weight_decay.unwrap_or(if adam { 0.01 } else { 0.0 }),
+        weight_decay: part.weight_decay.unwrap_or(if adam && optimizer != Optimizer::Rmsprop { 0.01 } else { 0.0 }),
         gradient_clipping: clipping(part.gradient_clipping, mode, profile, notes),
         padded_batch: part.padded_batch.unwrap_or(false),
         keep_outputs: part.keep_outputs.unwrap_or(false),

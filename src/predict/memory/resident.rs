@@ -319,6 +319,8 @@ impl StageTapes<'_> {
             Temporary::LargestUpcast(_) => Bytes(4) * stepped.in_turn,
             Temporary::LargestWide(tensors) => Bytes(4 * tensors) * (largest.0 / self.job.storage.state.bytes()),
             Temporary::NewtonSchulz => stepped.newton_schulz.max(stepped.others),
+            Temporary::StatesAndDecayedGradients if training.weight_decay > 0.0 => sum.states + sum.gradients,
+            Temporary::StatesAndDecayedGradients => sum.states,
             Temporary::DecayedGradients if training.weight_decay > 0.0 => sum.gradients,
             Temporary::DecayedGradients => Bytes::ZERO,
         };

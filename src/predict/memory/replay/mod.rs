@@ -286,7 +286,8 @@ fn parameter(job: &Job, weight: &Weight) -> Parameter {
     let other = job.training.optimizer == Optimizer::Muon && !is_matrix(weight);
     let temporaries = match row.temporary {
         Temporary::Nothing => 0,
-        Temporary::AllStates | Temporary::DecayedGradients => 1,
+        Temporary::StatesAndDecayedGradients if job.training.weight_decay > 0.0 => 2,
+        Temporary::AllStates | Temporary::DecayedGradients | Temporary::StatesAndDecayedGradients => 1,
         Temporary::NewtonSchulz => 3,
         Temporary::Largest(tensors) | Temporary::LargestWide(tensors) => tensors,
         Temporary::LargestUpcast(tensors) => tensors + if state.bytes() < 4 { 2 } else { 0 },
@@ -308,6 +309,10 @@ fn parameter(job: &Job, weight: &Weight) -> Parameter {
             _ if other => [(1, bytes), (0, 0)],
             alone => [(temporaries, rounded(alone / temporaries.max(1))), squares],
         },
-        together: other || matches!(row.temporary, Temporary::AllStates | Temporary::DecayedGradients),
+        together: other
+            || matches!(
+                row.temporary,
+                Temporary::AllStates | Temporary::DecayedGradients | Temporary::StatesAndDecayedGradients
+            ),
     }
 }

@@ -65,6 +65,11 @@ const fn accesses(optimizer: Optimizer, moments: u64, decay: bool) -> Accesses {
         Optimizer::SgdMomentum => {
             Accesses { weight: 2 + decayed, gradient: 1, states: 5, temporary: 2 * decayed, of_tensor: 0 }
         }
+        // torch/optim/rmsprop.py, `_multi_tensor_rmsprop`: add of decayed weights; mul_ and addcmul_ of the mean, its sqrt,
+        // add_, and addcdiv_ of weights.
+        Optimizer::Rmsprop => {
+            Accesses { weight: 2 + decayed, gradient: 2 - decayed, states: 5, temporary: 4 + 3 * decayed, of_tensor: 0 }
+        }
     }
 }
 
@@ -204,5 +209,8 @@ mod tests {
         let sum = |each: Accesses| each.weight + each.gradient + each.states + each.temporary;
         assert_eq!(sum(accesses(Optimizer::SgdMomentum, 1, false)), 2 + 3 + 3);
         assert_eq!(sum(accesses(Optimizer::SgdMomentum, 1, true)), 2 + 3 + 3 + 3);
+        // RMSprop: mul_(v) 2, addcmul_(v, g, g) 3, sqrt(v) 2, add_ 2, addcdiv_(p, g, root) 4; decayed, add(g, p) 3.
+        assert_eq!(sum(accesses(Optimizer::Rmsprop, 1, false)), 2 + 3 + 2 + 2 + 4);
+        assert_eq!(sum(accesses(Optimizer::Rmsprop, 1, true)), 3 + 2 + 3 + 2 + 2 + 4);
     }
 }
