@@ -31,6 +31,7 @@ use crate::app::run::explanation_search::ExplanationSearch;
 use crate::app::run::inferred::{HookKnowledge, Proposal};
 use crate::app::run::outlook::Outlook;
 use crate::app::run::plan::RunPlan;
+use crate::app::run::taken::TakenExplanation;
 use crate::app::themes::Themes;
 use crate::app::tutorial::TutorialProgress;
 use crate::app::views::{MemoryPane, RooflinePane};
@@ -115,8 +116,8 @@ pub struct Plans {
     pub text: Option<TextView>,
     /// The plan of the run: what is observed is compared with this one.
     pub run: Option<RunPlan>,
-    /// The run's plan before an explanation was taken into it: undoing that brings it back.
-    pub run_before: Option<Box<RunPlan>>,
+    /// Explanations that were taken into the run's plan, the newest last: undoing one brings the plan before it back.
+    pub taken: Vec<TakenExplanation>,
     /// The plan to compare with, pinned by key.
     pub baseline: Option<Baseline>,
     /// Long texts that were given away to be read.
@@ -160,7 +161,7 @@ impl Plans {
             form,
             text,
             run: None,
-            run_before: None,
+            taken: Vec::new(),
             baseline: None,
             readings: 0,
             save_as: None,

@@ -72,9 +72,12 @@ pub fn of_file(word: &str, streams: &mut Streams) -> (Vec<PlanSource>, Exit) {
 
 const EMPTY: &str = "it is empty; `memwall new` writes a plan";
 
-/// Whether a text has nothing but comments: an answer for the model that is assumed then would be nobody's.
+/// Whether a text has no key: an answer for the model that is assumed then would be nobody's.
 fn says_nothing(text: &str) -> bool {
-    text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---")
+    let text = text.trim_start_matches('\u{feff}');
+    let bare =
+        |line: &str| line.is_empty() || line.starts_with('#') || ["---", "...", "{}", "null", "~"].contains(&line);
+    text.lines().map(str::trim).all(bare)
 }
 
 /// What a report calls a plan: its file, and what that was read as where it is no plan's.

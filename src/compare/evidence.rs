@@ -1,7 +1,7 @@
 //! What is known of a run, boiled down to one GPU and one step: what explanations are held against.
 
 use super::bands::Band;
-use super::growth::GrowthKind;
+use super::growth::MemoryRise;
 use crate::reading::{Absence, CodePlace, Reading, ReadingKind};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Seconds, TokensPerSec, Watts};
 
@@ -56,18 +56,18 @@ const FURTHEST: f64 = 8.0;
 const STEADY: f64 = 0.03;
 
 impl Evidence {
-    /// The same of a run whose memory has risen by so much, as no plan's does: what it held before that is held against
-    /// plans. What rose tells in which of the figures it is.
+    /// The same of a run whose memory has risen, as no plan's does: what it held before that is held against plans. A
+    /// figure whose rise nobody counted is held against none.
     #[must_use]
-    pub fn before_growth(self, grown: Bytes, kind: Option<GrowthKind>) -> Self {
-        let less = |reading: Reading<Bytes>, is: bool| {
-            if is { reading.map(|bytes| bytes.saturating_sub(grown)) } else { reading }
+    pub fn before_growth(self, rise: MemoryRise) -> Self {
+        let less = |reading: Reading<Bytes>, rise: Option<Bytes>| match rise {
+            Some(rise) => reading.map(|bytes| bytes.saturating_sub(rise)),
+            None => Reading::Absent(Absence::NotRead),
         };
-        let in_tensors = !matches!(kind, Some(GrowthKind::Fragmentation | GrowthKind::Outside));
         Self {
-            device_used: less(self.device_used, true),
-            reserved: less(self.reserved, kind != Some(GrowthKind::Outside)),
-            allocated: less(self.allocated, in_tensors),
+            device_used: less(self.device_used, Some(rise.device)),
+            reserved: less(self.reserved, rise.reserved),
+            allocated: less(self.allocated, rise.peak),
             ..self
         }
     }

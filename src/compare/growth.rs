@@ -32,6 +32,17 @@ impl GrowthKind {
     }
 }
 
+/// How much more a run holds than it did when it was first looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryRise {
+    /// On its device.
+    pub device: Bytes,
+    /// At most in tensors.
+    pub peak: Option<Bytes>,
+    /// By the caching allocator.
+    pub reserved: Option<Bytes>,
+}
+
 /// What was counted at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Count {
@@ -89,6 +100,18 @@ impl Counts {
     /// What the device held, oldest first.
     pub fn points(&self) -> impl Iterator<Item = (Moment, Bytes)> + Clone {
         self.counts.iter().map(|count| (count.at, count.device))
+    }
+
+    /// How much each figure has risen since the first count; none of what is not counted.
+    #[must_use]
+    pub fn risen(&self) -> Option<MemoryRise> {
+        let (first, last) = (self.counts.first()?, self.counts.last()?);
+        let since = |before: Option<Bytes>, now: Option<Bytes>| Some(now?.saturating_sub(before?));
+        Some(MemoryRise {
+            device: last.device.saturating_sub(first.device),
+            peak: since(first.peak, last.peak),
+            reserved: since(first.reserved, last.reserved),
+        })
     }
 
     /// What grew since `since`, where that can be told.

@@ -30,7 +30,7 @@ pub use explain::{
 };
 pub use failures::{ProcessEnd, failure_words, first_failure, last_job, last_start, process_ends};
 pub use forecast::{Forecast, MemoryGrowth, forecast};
-pub use growth::{Counts, GrowthKind};
+pub use growth::{Counts, GrowthKind, MemoryRise};
 pub use late_steps::{StalledRank, late_steps, late_steps_among, late_steps_of_run, stalled, step_share};
 pub use level::{Claim, claimed, level};
 pub use observation::{MemoryOwner, Observation};

@@ -50,7 +50,7 @@ pub use traced::{
 pub use walk::{
     AttentionChoice, Cache, Count, Cut, FusedKernels, Kernel, LossRule, MicroBatch, Passing, Pending, Walk,
 };
-pub use weight::{Collective, CollectiveKind, Part, RankGroup, TiedGrad, Weight};
+pub use weight::{CONTEXT_PAIR, Collective, CollectiveKind, Part, RankGroup, TiedGrad, Weight};
 pub use work::{Convolution, MatMul, Scores, Work};
 
 use crate::framework::Profile;

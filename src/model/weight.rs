@@ -106,6 +106,8 @@ pub enum CollectiveKind {
     ReduceScatter,
     /// All-to-all.
     AllToAll,
+    /// The same of heads for tokens: nothing that several ranks of a node want of it is the same.
+    HeadsForTokens,
     /// Point to point, around a ring.
     Ring,
 }
@@ -118,11 +120,15 @@ impl CollectiveKind {
             Self::AllReduce => "all-reduce",
             Self::AllGather => "all-gather",
             Self::ReduceScatter => "reduce-scatter",
-            Self::AllToAll => "all-to-all",
+            Self::AllToAll | Self::HeadsForTokens => "all-to-all",
             Self::Ring => "ring of sends",
         }
     }
 }
+
+/// Ranks that send each other heads for tokens where a ring is over groups of them: Megatron is told how many
+/// (`--hierarchical-context-parallel-sizes`); in its own tests it is two.
+pub const CONTEXT_PAIR: u64 = 2;
 
 /// Ranks that talk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +137,10 @@ pub enum RankGroup {
     Tensor,
     /// Context parallel.
     Context,
+    /// Two neighbours of those.
+    ContextPair,
+    /// One of each such pair.
+    ContextPairs,
     /// Expert parallel.
     Expert,
 }

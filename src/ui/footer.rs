@@ -166,11 +166,6 @@ fn saving(state: &State) -> Option<&'static Binding> {
 }
 
 /// What is asked while something lies on top that wants an answer.
-/// Whether letters go into a value or a text: its own keys stand here then.
-const fn is_typing(state: &State) -> bool {
-    state.plans.text.is_some() || state.plans.form.typing.is_some()
-}
-
 fn question(state: &State) -> Option<Cow<'static, str>> {
     match (state.dialogs.overlay, state.plans.drafts.len()) {
         (Some(Overlay::Search), _) => return Some(searching(&state.dialogs)),
@@ -183,6 +178,11 @@ fn question(state: &State) -> Option<Cow<'static, str>> {
         _ => {}
     }
     asked(state).map(Cow::Borrowed)
+}
+
+/// Whether letters go into a value or a text: its own keys stand here then.
+const fn is_typing(state: &State) -> bool {
+    state.plans.text.is_some() || state.plans.form.typing.is_some()
 }
 
 fn asked(state: &State) -> Option<&'static str> {

@@ -85,9 +85,51 @@ fn ways_to_share_a_sequence_take_their_own_time() {
     assert_eq!(sent, Bytes(64 * 4096 * (2 * 32 + 2 * 8) * 128 * 2));
     assert!(waited > of("p2p").1, "{waited:?}");
     assert!(of("all_gather").1 > of("p2p").1);
-    // Eight KV heads over eight tensor ranks leave one, which cannot go to eight ranks.
+    // Eight KV heads over eight tensor ranks leave one, which cannot go to eight ranks, nor to two.
     let faults = tried(&plan(8, 8, "a2a")).unwrap_err();
     assert!(faults[0].contains("context_parallel 8 must divide"), "{faults:?}");
+    let faults = tried(&plan(8, 2, "a2a+p2p")).unwrap_err();
+    assert!(faults[0].contains("must divide the 1 KV head of a tensor rank"), "{faults:?}");
+    assert!(tried(&plan(1, 3, "a2a+p2p")).unwrap_err()[0].contains("context_parallel 3 is odd"));
+    // Neighbours exchange what all would; then the pairs pass keys and values of half of the heads around, once forward and
+    // twice backward in each of 32 layers: 32 768 x 4 x 128 x 2 x 2 bytes.
+    let both = predicted(&plan(1, 8, "a2a+p2p"));
+    let bytes = |name: &str| {
+        let term = both.time_terms.iter().find(|term| term.name.starts_with(name));
+        term.unwrap_or_else(|| panic!("{:?}", both.time_terms)).transfer.as_ref().unwrap().bytes
+    };
+    assert_eq!(bytes("context-parallel pairs"), sent);
+    assert_eq!(bytes("context-parallel ring of pairs"), Bytes(32 * 3 * 32_768 * 4 * 128 * 2 * 2));
+}
+
+/// What a framework does not read refuses no plan: PyTorch's own way needs no whole heads.
+#[test]
+fn a_key_without_effect_refuses_nothing() {
+    for framework in ["pytorch", "torchtitan"] {
+        let plan = format!(
+            "{{model: {{preset: qwen2.5-3b, framework: {framework}}}, cluster: {{num_gpus: 4}},
+             distribution: {{sharding: zero3, context_parallel: 4, cp_comm: a2a}}}}"
+        );
+        tried(&plan).unwrap_or_else(|faults| panic!("{framework}: {faults:?}"));
+    }
+}
+
+/// Heads that go to other ranks are no tokens that several experts of a node want: how these are sent changes nothing.
+#[test]
+fn heads_are_sent_alike_however_tokens_are() {
+    let seconds = |dispatcher: &str| {
+        let prediction = predicted(&format!(
+            "{{model: {{preset: mixtral-8x7b, framework: megatron, batch_size: 2, sequence_length: 32768}},
+             hardware: {{gpu_type: H100}}, cluster: {{num_gpus: 32, nodes: 4}},
+             distribution: {{tensor_parallel: 2, context_parallel: 8, cp_comm: a2a+p2p, expert_parallel: 8,
+             expert_tensor_parallel: 2, moe_dispatcher: {dispatcher}}}}}"
+        ));
+        let terms = prediction.time_terms.iter().filter(|term| term.name.starts_with("context-parallel"));
+        let seconds: Vec<_> = terms.map(|term| term.seconds).collect();
+        assert_eq!(seconds.len(), 2, "{:?}", prediction.time_terms);
+        seconds
+    };
+    assert_eq!(seconds("alltoall"), seconds("hybridep"));
 }
 
 /// A mask of the plan's own has the memory-efficient kernel read all of it: a window of 4096 in 32 768 saves nothing, where

@@ -73,6 +73,12 @@ fn below_the_first_trained_parameter_nothing_runs_backward() {
     let whole = predicted("llama-2-7b", "embeddings").unwrap();
     let activations = |prediction: &Prediction| prediction.largest().activations_end_of_forward.0;
     assert!(activations(&whole) - activations(&probe) > 32 * (4 << 20), "{}", activations(&probe));
+    // Experts are no feed-forward blocks beside them, and short convolutions no attention: what is not there is not trained,
+    // and what is there is. LFM2's convolutions are trained here: a gradient flows through all 16 layers.
+    let experts = predicted("qwen3-30b-a3b", "embeddings, attention, norms, router, experts").unwrap();
+    assert!(experts.flops.backward.0 < 0.5 * experts.flops.forward.0, "{:?}", experts.flops);
+    let convolved = predicted("lfm2-1.2b", "embeddings, attention, mlp, norms").unwrap();
+    assert!(convolved.flops.backward.0 > 0.8 * convolved.flops.forward.0, "{:?}", convolved.flops);
     // An encoder's head, too: BERT's blocks alone would take 12 x 4 x 2 x 512 x 768 x 768 operations backward for weights.
     let bert = predicted("bert-base", "embeddings, attention, mlp, norms").unwrap();
     assert!(bert.flops.backward.0 < 0.6 * bert.flops.forward.0, "{:?}", bert.flops);

@@ -113,10 +113,14 @@ pub fn on_sample(state: &mut State) -> Vec<Effect> {
                 alerts.past.push_front(gone);
                 alerts.past.truncate(LISTED);
             }
-            (Some(at), _) => {
-                alerts.raised[at].outlived = false;
-                alerts.raised[at].text.clone_from(&condition.text);
+            // The next process has ended so, too.
+            (Some(at), conditions::Crossing::Over) if alerts.raised[at].outlived => {
+                let before = alerts.raised.remove(at);
+                alerts.past.push_front(before);
+                alerts.past.truncate(LISTED);
+                new.push(condition);
             }
+            (Some(at), _) => alerts.raised[at].text.clone_from(&condition.text),
             (None, conditions::Crossing::Over) => new.push(condition),
             (None, _) => {}
         }

@@ -171,7 +171,7 @@ fn without_growth(state: &State, evidence: Evidence) -> Evidence {
     }
     let started = state.monitor.attached.as_ref().and_then(|attached| attached.started);
     match outlook.grown(started) {
-        Some(grown) => evidence.before_growth(grown, outlook.grows),
+        Some(rise) => evidence.before_growth(rise),
         None => evidence.without_memory(),
     }
 }

@@ -1,7 +1,7 @@
 //! Where the run's memory is going, and what it is that grows.
 
 use crate::app::state::State;
-use crate::compare::{Counts, Forecast, GrowthKind, forecast};
+use crate::compare::{Counts, Forecast, GrowthKind, MemoryRise, forecast};
 use crate::reading::Moment;
 use crate::units::{Bytes, Seconds};
 
@@ -45,13 +45,12 @@ impl Outlook {
     /// How much of what a run holds that `started` then, in seconds since the Unix epoch, has come with time; none where it
     /// had risen far before anybody looked.
     #[must_use]
-    pub fn grown(&self, started: Option<u64>) -> Option<Bytes> {
+    pub fn grown(&self, started: Option<u64>) -> Option<MemoryRise> {
         let Forecast::Growing(growth) = self.memory else { return None };
-        let (first, last) = (self.counts.points().next()?, self.counts.points().last()?);
+        let first = self.counts.points().next()?;
         let age = first.0.since(Moment(started? * 1000));
-        let before = Bytes::from_f64(growth.rate.0 * age.0);
-        let is_little = before.as_f64() <= UNSEEN * first.1.as_f64();
-        is_little.then(|| last.1.saturating_sub(first.1) + before)
+        let is_little = growth.rate.0 * age.0 <= UNSEEN * first.1.as_f64();
+        self.counts.risen().filter(|_| is_little)
     }
 }
 

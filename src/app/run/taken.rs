@@ -6,6 +6,13 @@ use crate::app::notice::{info, problem};
 use crate::app::plans;
 use crate::app::state::State;
 
+/// An explanation as it was taken into the run's plan.
+#[derive(Debug, Clone)]
+pub struct TakenExplanation {
+    before: RunPlan,
+    after: RunPlan,
+}
+
 /// Makes the plan say what the selected explanation says that the run does.
 pub fn take(state: &mut State) {
     let Some(chosen) = state.run.explaining.found.get(state.views.compared) else {
@@ -32,18 +39,26 @@ pub fn take(state: &mut State) {
         plans::open(state, run.plan().duplicate(name), Vec::new());
     }
     editing::apply(state, document);
-    state.plans.run = RunPlan::of(&state.plans.editor).or_else(|| Some(run.clone()));
-    state.plans.run_before = Some(Box::new(run));
+    if let Some(after) = RunPlan::of(&state.plans.editor) {
+        state.plans.taken.push(TakenExplanation { before: run, after: after.clone() });
+        state.plans.run = Some(after);
+    }
     editing::set_against(state);
     state.notice = Some(info(format!("the run's plan says so now: {words}; u takes it back")));
 }
 
 /// A change was undone: if it was what an explanation had made of the run's plan, the run has that plan again.
 pub fn take_back(state: &mut State) {
-    let is_undone = state.plans.run_before.as_ref().is_some_and(|before| before.is(&state.plans.editor));
-    if let Some(before) = state.plans.run_before.take_if(|_| is_undone) {
-        state.plans.run = Some(*before);
-        editing::set_against(state);
-        state.notice = Some(info("the run's plan is what it was".to_owned()));
-    }
+    let (plans, editor) = (&state.plans, &state.plans.editor);
+    let is_undone = |taken: &mut TakenExplanation| {
+        let of_this = taken.after.plan().name() == editor.name() && taken.before.is(editor);
+        of_this && plans.run.as_ref().is_some_and(|run| run.is(taken.after.plan()))
+    };
+    let Some(at) = plans.taken.iter().rposition(|taken| is_undone(&mut taken.clone())) else { return };
+    let taken = state.plans.taken.remove(at);
+    // Whatever was taken after it was of a plan that is the run's no more.
+    state.plans.taken.truncate(at);
+    state.plans.run = Some(taken.before);
+    editing::set_against(state);
+    state.notice = Some(info("the run's plan is what it was"));
 }

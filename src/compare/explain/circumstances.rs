@@ -94,11 +94,11 @@ impl Circumstance {
 
     /// What `plain` becomes under it, with how far that stretches belief: the size of the
     /// effect is read from the evidence. None where the evidence speaks against it.
-    pub fn applied(self, plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {
+    pub fn applied(self, plain: &Expectation, evidence: &Evidence, on_cpu: bool) -> Option<(Expectation, f64)> {
         match self {
             Self::OtherProcess => other_process(plain, evidence),
             Self::BusyCpu => busy_cpu(plain, evidence),
-            Self::OwnCode => own_code(plain, evidence),
+            Self::OwnCode => own_code(plain, evidence, on_cpu),
             Self::DataLoading => data_loading(plain, evidence),
             Self::Throttling => throttling(plain, evidence),
             Self::SlowLink => slow_link(plain, evidence),
@@ -149,10 +149,14 @@ fn data_loading(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation
     Some((Expectation { step, busy, ..*plain }, free))
 }
 
-fn own_code(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {
+fn own_code(plain: &Expectation, evidence: &Evidence, on_cpu: bool) -> Option<(Expectation, f64)> {
     let place = evidence.own_code.value()?;
     let delay = delay(plain, evidence)?;
-    // Kernels run on while the thread is there: by how much it delays them shows in how busy the device is.
+    // Kernels run on while the thread is there, and it may wait for them there unseen: by how much it delays them shows in
+    // how busy the device is, where there is one.
+    if !on_cpu && evidence.busy.value().is_none() {
+        return None;
+    }
     let step = plain.step + delay.min((plain.step + delay) * place.share.0);
     let busy = Fraction(plain.busy.0 * plain.step.0 / step.0);
     Some((Expectation { step, busy, ..*plain }, 0.0))

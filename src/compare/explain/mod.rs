@@ -36,15 +36,22 @@ pub struct Cause {
     pub change: Option<Change>,
     /// What befalls the run; none where the plan is what differs.
     pub circumstance: Option<Circumstance>,
+    /// The run's own stack shows it.
+    pub on_stack: bool,
 }
 
 impl Cause {
     fn of_plan(words: impl Into<String>, change: Change) -> Self {
-        Self { words: words.into(), change: Some(change), circumstance: None }
+        Self { words: words.into(), change: Some(change), circumstance: None, on_stack: false }
     }
 
     fn outside(circumstance: Circumstance, evidence: &Evidence) -> Self {
-        Self { words: circumstance.words_of(evidence), change: None, circumstance: Some(circumstance) }
+        let on_stack = match circumstance {
+            Circumstance::OwnCode => true,
+            Circumstance::DataLoading => evidence.data_wait.value().is_some(),
+            _ => false,
+        };
+        Self { words: circumstance.words_of(evidence), change: None, circumstance: Some(circumstance), on_stack }
     }
 }
 
@@ -76,9 +83,7 @@ impl Explanation {
     /// Whether it fits, and the run's own stack shows all of it.
     #[must_use]
     pub fn is_seen(&self) -> bool {
-        let by_stack =
-            |cause: &Cause| matches!(cause.circumstance, Some(Circumstance::OwnCode | Circumstance::DataLoading));
-        self.fits && self.causes.iter().all(by_stack)
+        self.fits && self.causes.iter().all(|cause| cause.on_stack)
     }
 
     /// The causes in one line.
@@ -244,7 +249,9 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
     let befallen = |circumstances: &[Circumstance], to: &CauseTrial| {
         let mut tried = Vec::new();
         for circumstance in circumstances {
-            let Some((expected, free)) = circumstance.applied(&to.expected, evidence) else { continue };
+            let Some((expected, free)) = circumstance.applied(&to.expected, evidence, prediction.on_cpu) else {
+                continue;
+            };
             let assumed = to.assumed + free + if to.causes.is_empty() { 0.0 } else { SECOND };
             let causes = to.causes.iter().cloned().chain([Cause::outside(*circumstance, evidence)]).collect();
             tried.push(CauseTrial { causes, misfit: misfit(&expected), expected, assumed });

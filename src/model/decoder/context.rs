@@ -8,12 +8,8 @@ use super::kernels::Core;
 use crate::framework::SharedSequence;
 use crate::model::builder::Builder;
 use crate::model::tape::TensorId;
-use crate::model::weight::{Collective, CollectiveKind, RankGroup};
+use crate::model::weight::{CONTEXT_PAIR, Collective, CollectiveKind, RankGroup};
 use crate::plan::keywords::CpComm;
-
-/// Ranks that send each other heads for tokens where a ring is over groups of them: Megatron is told how many
-/// (`--hierarchical-context-parallel-sizes`); in its own tests it is two.
-const PAIR: u64 = 2;
 
 /// What a shared sequence changes about a fused attention operator.
 pub(super) struct Exchange {
@@ -39,22 +35,21 @@ impl DecoderContext<'_> {
         let element = self.run.compute().bytes();
         let both = product(&[core.batch, core.keys, core.kv_heads, core.dim + core.value_dim]).saturating_mul(element);
         let sent = (core.query() + core.output()).saturating_mul(element).saturating_add(both / ranks);
-        let mut add = |kind, bytes, backward| {
-            b.collective(Collective { kind, group: RankGroup::Context, bytes, forward: 1, backward });
+        let mut add = |(kind, group), bytes, backward| {
+            b.collective(Collective { kind, group, bytes, forward: 1, backward });
         };
+        let all = RankGroup::Context;
         match (self.run.modules.shared_sequence.is, self.run.cut.exchange) {
             // Keys and values once more backward, and their gradients scattered (AttnFuncWithCPAndKVAllGather).
-            (SharedSequence::Engine, CpComm::AllGather) => add(CollectiveKind::AllGather, both, 2),
+            (SharedSequence::Engine, CpComm::AllGather) => add((CollectiveKind::AllGather, all), both, 2),
             // Queries, keys and values on their way in, the output on its way back, and the gradients of all four.
-            (SharedSequence::Engine, CpComm::AllToAll) => add(CollectiveKind::AllToAll, sent, 1),
-            // The same between two ranks, of which each keeps a half; then a ring over half as many. Both in bytes that
-            // all ranks would send as much of: (n - 1) / n of them.
+            (SharedSequence::Engine, CpComm::AllToAll) => add((CollectiveKind::HeadsForTokens, all), sent, 1),
+            // The same between neighbours; then a ring over the pairs, which each have half of the heads.
             (SharedSequence::Engine, CpComm::Both) => {
-                let share = |bytes: u64, part: u64| bytes.saturating_mul(part) / (ranks - 1);
-                add(CollectiveKind::AllToAll, share(sent / PAIR, ranks), 1);
-                add(CollectiveKind::Ring, share(both, ranks.div_ceil(PAIR) - 1), 2);
+                add((CollectiveKind::HeadsForTokens, RankGroup::ContextPair), sent, 1);
+                add((CollectiveKind::Ring, RankGroup::ContextPairs), both / CONTEXT_PAIR, 2);
             }
-            _ => add(CollectiveKind::Ring, both, 2),
+            _ => add((CollectiveKind::Ring, all), both, 2),
         }
     }
 
@@ -119,7 +114,7 @@ impl DecoderContext<'_> {
 /// output is saved as the kernels made it.
 fn ring(b: &mut Builder<'_>, qkv: [TensorId; 3], bytes: [u64; 4], (ranks, in_pairs): (u64, bool)) -> Exchange {
     let [query, both, out, sums] = bytes;
-    let steps = if in_pairs { ranks.div_ceil(PAIR) } else { ranks };
+    let steps = if in_pairs { ranks.div_ceil(CONTEXT_PAIR) } else { ranks };
     let like = |b: &mut Builder<'_>, id: TensorId, numel: u64| {
         let element = b.element(id);
         b.make(numel / element.bytes(), element, false)

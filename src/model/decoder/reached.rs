@@ -1,6 +1,7 @@
 //! Where a gradient flows: no further back than the first parameter that is trained.
 
 use super::DecoderContext;
+use super::layer_kind::LayerKind;
 use crate::model::builder::{Adapters, EMBEDDING, HEAD};
 use crate::model::sight::trains_before;
 use crate::model::weight::Part;
@@ -26,9 +27,15 @@ impl DecoderContext<'_> {
 
     /// Whether weights of the blocks are trained, of a model without adapters.
     pub fn trains_blocks(&self) -> bool {
-        let (frozen, d) = (self.run.frozen, self.d);
-        let own = [Part::Attention, Part::Mlp].into_iter().chain(d.norm_weight.then_some(Part::Norm));
-        let experts = d.moe.iter().flat_map(|_| [Part::Router, Part::Expert]);
-        own.chain(experts).any(|part| !frozen.has(part))
+        if self.run.frozen.is_nothing() {
+            return true;
+        }
+        let stream = self.stream_element();
+        let mut kinds: Vec<LayerKind> = Vec::new();
+        (0..self.d.layers).map(|layer| LayerKind { reached: false, ..LayerKind::of(self.d, layer) }).any(|kind| {
+            let new = !kinds.contains(&kind);
+            kinds.push(kind);
+            new && self.block(stream, kind).weights.iter().any(|weight| weight.trained)
+        })
     }
 }

@@ -157,7 +157,8 @@ impl Site<'_> {
         let run = &self.encoder_run;
         let stem = matches!(self.model.start, Start::Audio { .. }) && !decoder;
         let normed = self.is_scaled() && self.model.block.embedding_norm && !run.frozen.has(Part::Norm);
-        let trains = run.adapters.is_some() || self.encoder().trains_blocks();
+        let parts = [Part::Attention, Part::Mlp, Part::Norm];
+        let trains = run.adapters.is_some() || parts.into_iter().any(|part| !run.frozen.has(part));
         (!first && trains) || (run.adapters.is_none() && (normed || stem || !run.frozen.has(Part::Embedding)))
     }
 

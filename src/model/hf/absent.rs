@@ -17,7 +17,10 @@ const SIZES: [NamedSize; 4] = [
 
 /// The sizes of a decoder that its file does not say.
 pub(super) fn sizes(keys: Keys<'_>, decoder: &Decoder) -> Vec<String> {
-    let absent = SIZES.iter().filter(|(names, _)| !names.iter().any(|name| keys.has(name)));
+    let said = |names: &[&str]| names.iter().any(|name| keys.has(name));
+    // Heads of a model that attends nowhere are none.
+    let absent = SIZES.iter().filter(|(names, _)| !said(names));
+    let absent = absent.filter(|(names, _)| decoder.attention_layers() > 0 || names[0] != "num_attention_heads");
     absent
         .map(|(names, of)| format!("model.hf_config.{}: {} (absent: the default of its class)", names[0], of(decoder)))
         .collect()
@@ -57,7 +60,7 @@ const FUNCTIONS: [&str; 28] = [
 
 /// Refuses a function that transformers does not have: a `KeyError` there.
 pub(super) fn check_function(keys: Keys<'_>) -> Result<(), Fault> {
-    for name in ["hidden_act", "hidden_activation", "activation_function"] {
+    for name in ["hidden_act", "hidden_activation", "activation_function", "activation", "mlp_hidden_act"] {
         if let Some(said) = keys.text(&[name]).filter(|said| !FUNCTIONS.contains(said)) {
             return Err(Keys::fault(name, format!("`{said}` is no function of transformers (ACT2CLS)")));
         }

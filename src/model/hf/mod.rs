@@ -147,14 +147,10 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
     {
         return Err(refused(model_type, class, no_count));
     }
-    let absent = match &shape {
-        ModelShape::Decoder(decoder) => {
-            absent::check_function(keys)?;
-            absent::sizes(keys, decoder)
-        }
-        _ => Vec::new(),
-    };
+    absent::check_function(keys)?;
     let mut architecture = Architecture { name: String::new(), family, shape };
+    let encodes = matches!(architecture.shape, ModelShape::Decoder(_) | ModelShape::Encoder(_));
+    let absent = architecture.block().filter(|_| encodes).map_or_else(Vec::new, |block| absent::sizes(keys, block));
     architecture.name = match architecture.block() {
         Some(block) => format!("{model_type} {} x {}", block.layers, block.hidden),
         None => format!("{model_type} of {} blocks", architecture.layers()),

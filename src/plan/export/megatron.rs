@@ -102,7 +102,11 @@ fn assumed(list: &mut MegatronArguments, plan: &Plan, catalog: &Catalog, degrees
         list.note("training.moe_grouped_gemm: false is said by leaving --moe-grouped-gemm out");
     }
     if experts && plan.distribution.moe_dispatcher.is_none() && plan.distribution.expert_parallel.unwrap_or(1) > 1 {
-        list.note("distribution.moe_dispatcher: where the plan leaves it open, Megatron takes allgather");
+        list.value("moe-token-dispatcher-type", Some("alltoall"));
+        list.note(
+            "distribution.moe_dispatcher: alltoall, as the prediction takes it within a node (between nodes hybridep); \
+             Megatron's own default is allgather",
+        );
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::degrees::Degrees;
 use super::{Notes, limits};
-use crate::framework::Profile;
-use crate::model::{Architecture, Decoder, ModelShape, Start};
+use crate::framework::{Profile, SharedSequence};
+use crate::model::{Architecture, CONTEXT_PAIR, Decoder, ModelShape, Start};
 use crate::plan::keys;
 use crate::plan::keywords::{CpComm, Mode};
 
@@ -76,21 +76,34 @@ pub(super) fn check_model(
         ),
         _ => {}
     }
-    check_heads_sent(degrees, decoder, notes);
+    // Elsewhere `cp_comm` has no effect, and who sends heads for tokens may repeat those that are too few.
+    if profile.modules.shared_sequence.is == SharedSequence::Engine {
+        check_heads_sent(degrees, decoder, notes);
+    }
 }
 
 /// Ranks that send each other heads for tokens each need a whole number of heads, of keys and values too
-/// (TransformerEngine, attention/dot_product_attention/context_parallel.py, `AttnFuncWithCPAndQKVOA2A`).
+/// (TransformerEngine, attention/dot_product_attention/context_parallel.py, `AttnFuncWithCPAndQKVOA2A` and
+/// `flash_attn_a2a_communicate`).
 fn check_heads_sent(degrees: &Degrees, decoder: &Decoder, notes: &mut Notes) {
-    if degrees.context < 2 || degrees.exchange != CpComm::AllToAll {
+    let (word, ranks) = match degrees.exchange {
+        CpComm::AllToAll => ("a2a: context_parallel", degrees.context),
+        CpComm::Both => ("a2a+p2p: pairs of ranks,", CONTEXT_PAIR),
+        CpComm::P2p | CpComm::AllGather => return,
+    };
+    if degrees.context < 2 {
         return;
+    }
+    if degrees.exchange == CpComm::Both && !degrees.context.is_multiple_of(CONTEXT_PAIR) {
+        let why = format!("a2a+p2p: a ring over pairs of ranks; context_parallel {} is odd", degrees.context);
+        return notes.fault(keys::distribution::cp_comm, why);
     }
     let own = |heads: u64| (heads / degrees.tensor).max(1);
     let kv_heads = if decoder.mla.is_some() { decoder.heads } else { decoder.kv_heads };
-    for (heads, word) in [(own(decoder.heads), "attention"), (own(kv_heads), "KV")] {
-        if !heads.is_multiple_of(degrees.context) {
-            let ranks = degrees.context;
-            let why = format!("a2a: context_parallel {ranks} must divide the {heads} {word} heads of a tensor rank");
+    for (heads, kind) in [(own(decoder.heads), "attention"), (own(kv_heads), "KV")] {
+        if !heads.is_multiple_of(ranks) {
+            let s = if heads == 1 { "" } else { "s" };
+            let why = format!("{word} {ranks} must divide the {heads} {kind} head{s} of a tensor rank");
             return notes.fault(keys::distribution::cp_comm, why);
         }
     }

@@ -1,6 +1,6 @@
 //! Keys that are read and have no effect on the figures: said, never silently ignored.
 
-use super::speed::is_recipe;
+use super::speed::exchanges_as_recipes;
 use super::storage::has_typed_masters;
 use super::training::recomputes_blocks;
 use super::{Degrees, Notes};
@@ -9,6 +9,13 @@ use crate::model::{Architecture, Input, ModelShape};
 use crate::plan::keys;
 use crate::plan::keywords::{CpuOffload, Mode, Optimizer, Precision, Sharding};
 use crate::plan::{Checkpointing, ModelPart, Plan, TrainingPart};
+
+/// The same plan, silent on the type that gradients are reduced in.
+fn without_reduce_dtype(plan: &Plan) -> Plan {
+    let mut silent = plan.clone();
+    silent.distribution.reduce_dtype = None;
+    silent
+}
 
 /// What is said of a key that would change the prediction and does not.
 pub(in crate::predict) const NOT_MODELLED: &str = "not modelled, the prediction leaves it out";
@@ -174,7 +181,10 @@ impl IdleKeys<'_> {
         let (d, degrees) = (&self.plan.distribution, self.degrees);
         let shards = degrees.sharding == Sharding::Zero3;
         let each = shards && degrees.engine.is_fsdp();
-        let recipe = is_recipe(self.plan, self.profile);
+        // It may be what makes a plan another than NVIDIA's recipes.
+        let silent = d.reduce_dtype.is_some()
+            && !shards
+            && exchanges_as_recipes(&without_reduce_dtype(self.plan), self.profile, degrees);
         let nothing = degrees.sharding == Sharding::None;
         let routes = self.architecture.block().is_some_and(|decoder| decoder.moe.is_some());
         let alone = degrees.tensor == 1;
@@ -199,7 +209,7 @@ impl IdleKeys<'_> {
                 d.overlap_expert_parallel == Some(true) && degrees.expert == 1,
                 "distribution.overlap_expert_parallel (expert_parallel is 1)",
             ),
-            (d.reduce_dtype.is_some() && !shards && !recipe, "distribution.reduce_dtype"),
+            (d.reduce_dtype.is_some() && !shards && !silent, "distribution.reduce_dtype"),
             (d.sync_each_micro_batch.is_some() && !each, "distribution.sync_each_micro_batch"),
             (d.cp_comm.is_some() && !self.reads("distribution.cp_comm"), "distribution.cp_comm"),
         ]

@@ -130,13 +130,14 @@ pub(super) fn note(
         notes.assume(keys::training::precision, format!("{name} has no FP8 units: {said}"));
     }
     match training.attention {
-        Attention::Sdpa if fused_kernels(gpu) == FusedKernels::Absent => notes.assume(
-            keys::training::attention,
-            format!(
-                "PyTorch has no fused attention for {name} (on Radeons it has one under \
+        Attention::Sdpa if fused_kernels(gpu) == FusedKernels::Absent && architecture.block().is_some() => notes
+            .assume(
+                keys::training::attention,
+                format!(
+                    "PyTorch has no fused attention for {name} (on Radeons it has one under \
                  TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1, which is not counted): sdpa takes math"
+                ),
             ),
-        ),
         // PyTorch 2.9, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, check_flash_attention_hardware_support.
         Attention::Sdpa if old && half => notes.assume(
             keys::training::attention,

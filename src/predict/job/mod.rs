@@ -17,6 +17,7 @@ mod idle;
 mod kernels;
 mod liger;
 mod limits;
+pub(in crate::predict) mod mfu;
 mod notes;
 pub(in crate::predict) mod optimizer;
 mod sight;
@@ -258,7 +259,7 @@ impl LayoutIndependent {
         kernels::note_sequential(&architecture, (&modules, &degrees), &training, &mut notes);
         cache::note_latents(&training, &architecture, &mut notes);
         cache::note(&modules, (&training, &storage), &architecture, &mut notes);
-        note_mfu(&training, &architecture, (&params, &batch), &mut notes);
+        mfu::note(&training, &architecture, (&params, &batch), &mut notes);
         optimizer::note_on_host(&training, &degrees, &mut notes);
         optimizer::note_shared_muon(&training, &degrees, &mut notes);
         let total_tokens = total_tokens(plan, &training, &architecture, &params, &mut notes);
@@ -322,38 +323,6 @@ fn total_tokens(
             tokens
         })
     })
-}
-
-/// The formula of MFU counts more than runs where most scores are masked, or weights are frozen: then it may pass what a
-/// GPU can do.
-fn note_mfu(training: &Training, architecture: &Architecture, (params, batch): (&Count, &Batch), notes: &mut Notes) {
-    // Less of it is within what MFU is read for.
-    const SHARE: f64 = 0.2;
-    let model::ModelShape::Decoder(decoder) = &architecture.shape else { return };
-    if training.mode == Mode::Inference {
-        return;
-    }
-    if architecture.sight().is_some() {
-        notes.assume("mfu", "operators that run are counted, the tower's with them");
-        return;
-    }
-    if training.lora.is_some() || !training.frozen.is_nothing() {
-        notes.assume("mfu", "operators that run are counted, not 6 N: frozen weights have no gradients");
-        return;
-    }
-    let masked = 6.0
-        * decoder.attention_layers() as f64
-        * decoder.heads as f64
-        * decoder.head_dim as f64
-        * batch.sequence as f64;
-    let share = masked / (6.0 * params.active as f64 + 2.0 * masked);
-    if share > SHARE {
-        let counted = format!(
-            "6 N + 12 L h s operations a token are counted, {:.0} % of them masked scores that fused kernels skip",
-            100.0 * share
-        );
-        notes.assume("mfu", counted);
-    }
 }
 
 /// The profile that can train `architecture`: `profile`, or the fork of it that has the model's attention.

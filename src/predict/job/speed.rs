@@ -53,8 +53,7 @@ pub(super) fn exchanges_as_recipes(plan: &Plan, profile: &Profile, degrees: &Deg
     silent && is_recipe(plan, profile) && degrees.data.saturating_mul(degrees.context) > 1
 }
 
-/// Whether NVIDIA's recipes are meant by what a plan leaves out.
-pub(super) fn is_recipe(plan: &Plan, profile: &Profile) -> bool {
+fn is_recipe(plan: &Plan, profile: &Profile) -> bool {
     let training = &plan.training;
     let trains = training.mode != Some(Mode::Inference);
     profile.overlap.nvidia_recipes.is && trains && training.precision == Some(Precision::Fp8Mixed)
@@ -73,9 +72,20 @@ impl Recipe {
     fn of(plan: &Plan, profile: &Profile, degrees: &Degrees, notes: &mut Notes) -> Self {
         let exchange = exchanges_as_recipes(plan, profile, degrees);
         let tensor = is_recipe(plan, profile) && degrees.tensor > 1 && degrees.sequence_parallel;
-        if exchange {
-            notes.assume(keys::distribution::overlap_grad_reduce, "true, as NVIDIA's recipes of FP8 have it");
-            notes.assume(keys::distribution::overlap_param_gather, "true, as NVIDIA's recipes of FP8 have it");
+        let part = &plan.distribution;
+        let other = part.reduce_dtype.is_some_and(|dtype| dtype != Dtype::Bf16);
+        let said = match exchange {
+            true => Some("true, as NVIDIA's recipes of FP8 have it"),
+            false if other && is_recipe(plan, profile) => Some("false: reduce_dtype is not that of NVIDIA's recipes"),
+            false => None,
+        };
+        for (key, given) in [
+            (keys::distribution::overlap_grad_reduce, part.overlap_grad_reduce),
+            (keys::distribution::overlap_param_gather, part.overlap_param_gather),
+        ] {
+            if let Some(said) = said.filter(|_| given.is_none()) {
+                notes.assume(key, said);
+            }
         }
         if tensor && said_of_tensor(plan, degrees).is_none() {
             notes.assume(keys::distribution::overlap_tensor_parallel, "true (its buffers left out of memory)");

@@ -91,7 +91,7 @@ pub(super) fn resolve(
         notes.assume(keys::distribution::reduce_dtype, "fp16 (gradients are reduced in it, then copied to fp32)");
     }
     let recipe = plan.training.gradient_dtype.is_none() && exchanges_as_recipes(plan, profile, degrees);
-    if recipe {
+    if recipe && plan.distribution.reduce_dtype.is_none() {
         notes.assume(keys::distribution::reduce_dtype, "bf16 (gradients are reduced in it)");
     }
     let precision_aware = if row.master.is_some() && has_typed_masters(degrees.engine, plan.training.optimizer) {

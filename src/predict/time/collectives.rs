@@ -1,7 +1,7 @@
 //! What a step's collectives cost beyond what runs beside them.
 
 use crate::framework::WholeBuckets;
-use crate::model::{Collective, CollectiveKind, Element, Part, RankGroup, Tape, is_covered};
+use crate::model::{CONTEXT_PAIR, Collective, CollectiveKind, Element, Part, RankGroup, Tape, is_covered};
 use crate::plan::keywords::{Engine, Sharding};
 use crate::predict::job::Job;
 use crate::predict::memory::resident::quantised;
@@ -143,6 +143,10 @@ pub(in crate::predict) fn each_within(
         let group = match one.group {
             RankGroup::Tensor => LinkGroup { ranks: degrees.tensor, stride: 1 },
             RankGroup::Context => LinkGroup { ranks: degrees.context, stride: degrees.tensor },
+            RankGroup::ContextPair => LinkGroup { ranks: CONTEXT_PAIR, stride: degrees.tensor },
+            RankGroup::ContextPairs => {
+                LinkGroup { ranks: degrees.context / CONTEXT_PAIR, stride: degrees.tensor.saturating_mul(CONTEXT_PAIR) }
+            }
             RankGroup::Expert => LinkGroup { ranks: degrees.expert, stride: degrees.expert_tensor },
         };
         let once = group.seconds(job, one.kind, one.bytes as f64);

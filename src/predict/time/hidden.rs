@@ -32,9 +32,9 @@ pub(super) fn hides(
         }
         RankGroup::Expert => PassCosts::default(),
         // Keys and values of the next block come in while this one's scores are computed.
-        RankGroup::Context if kind == CollectiveKind::Ring => comm.least(left.attention),
+        RankGroup::Context | RankGroup::ContextPairs if kind == CollectiveKind::Ring => comm.least(left.attention),
         // Scores wait for what is gathered, or for the heads of the whole sequence.
-        RankGroup::Context => PassCosts::default(),
+        RankGroup::Context | RankGroup::ContextPair | RankGroup::ContextPairs => PassCosts::default(),
     };
     most.least(left.card)
 }

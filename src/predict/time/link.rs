@@ -53,7 +53,8 @@ impl LinkGroup {
         match kind {
             CollectiveKind::AllReduce => path.ring(bytes, 2.0).min(path.tree(bytes)),
             CollectiveKind::AllGather | CollectiveKind::ReduceScatter => path.ring(bytes, 1.0),
-            CollectiveKind::AllToAll => path.all_to_all(bytes),
+            CollectiveKind::AllToAll => path.all_to_all(bytes, path.far_share()),
+            CollectiveKind::HeadsForTokens => path.all_to_all(bytes, path.every_share()),
             // Each rank passes its share on, once for every other rank.
             CollectiveKind::Ring => path.ring(bytes, 1.0),
         }
@@ -116,12 +117,17 @@ impl Path<'_> {
         })
     }
 
-    /// What leaves the domain of an all-to-all's bytes: each other rank's share; or, where a token that several experts
+    /// What leaves the domain of an all-to-all's bytes: each other rank's share.
+    fn every_share(&self) -> f64 {
+        let ranks = self.group.ranks as f64;
+        (ranks - self.near) / ranks
+    }
+
+    /// The same of tokens: each other rank's share; or, where a token that several experts
     /// of one domain want goes there once, as many copies as it has other domains to go to. A token picks its k experts
     /// evenly among d domains, so that it misses one with probability (1 - 1/d)^k.
     fn far_share(&self) -> f64 {
-        let ranks = self.group.ranks as f64;
-        let every = (ranks - self.near) / ranks;
+        let every = self.every_share();
         let picks = self.job.decoder().and_then(|decoder| decoder.moe.as_ref()).map_or(1, |moe| moe.per_token);
         if !self.job.speed.sent_once || self.domains < 2.0 {
             return every;
@@ -132,11 +138,11 @@ impl Path<'_> {
 
     /// Every rank sends each other one its share: those in its domain over the fast link, at the same time the
     /// others over its own port.
-    fn all_to_all(&self, bytes: f64) -> Seconds {
+    fn all_to_all(&self, bytes: f64, far_share: f64) -> Seconds {
         let (hardware, speed) = (&self.job.hardware, &self.job.speed);
         let ranks = self.group.ranks as f64;
         let near = bytes * (self.near - 1.0) / ranks / (hardware.interconnect.each_way.0 * speed.node.all_to_all);
-        let far = self.far_share() * bytes / (hardware.network.each_way.0 * speed.network.all_to_all);
+        let far = far_share * bytes / (hardware.network.each_way.0 * speed.network.all_to_all);
         let start = if self.domains > 1.0 { speed.network.start_us } else { speed.node.start_us };
         Seconds(start * 1e-6 + near.max(far))
     }

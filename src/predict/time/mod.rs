@@ -11,9 +11,10 @@ mod partners;
 pub(in crate::predict) mod pass_costs;
 pub(in crate::predict) mod terms;
 
-use crate::model::{CollectiveKind, Input, ModelShape, Tape, Unit};
+use crate::model::{CollectiveKind, Input, Tape, Unit};
 use crate::plan::keywords::{CpuOffload, CudaGraph, Mode, Schedule};
 use crate::predict::job::Job;
+use crate::predict::job::mfu::counted;
 use crate::predict::prediction::StepTime;
 use crate::predict::step::StepTapes;
 use crate::predict::step::pipeline::warm_up;
@@ -333,15 +334,9 @@ fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Second
     let share = if train { 1.0 } else { 1.0 / 3.0 };
     let (dense, _) = peak(job, Unit::Matrix(job.storage.compute), true);
     let own = cost.flops.forward + cost.flops.backward - cost.flops.recompute;
-    // The formula is one of single stacks that read tokens, each parameter once a token, and of which all is trained; for
-    // others the operators of the walk are counted: gradients of frozen weights are none that anybody needs.
     let sees = job.architecture.sight().is_some();
-    let frozen = job.training.lora.is_some() || !job.training.frozen.is_nothing();
     let reads = matches!(input, Input::Tokens(_));
-    // A tape's parameters may run once a sample, as a diffusion model's modulations do, or several times, as ALBERT's.
-    let traced = matches!(job.architecture.shape, ModelShape::Traced(_));
-    let repeats = job.decoder().is_some_and(|decoder| decoder.class_rules.shared_layers);
-    let formula = reads && !sees && !frozen && !traced && !repeats;
+    let formula = reads && counted(&job.training, &job.architecture).is_none();
     let by_formula = (6.0 * job.params.active as f64 + attention) * share * per_gpu;
     let model_flops = if formula { by_formula } else { own.0 / seconds };
     let mfu = ((reads || sees) && train && dense.0 > 0.0).then(|| model_flops / dense.0);

@@ -266,7 +266,7 @@ impl Moved {
 
 const fn of_kind(curve: &LinkCurve, kind: CollectiveKind) -> f64 {
     match kind {
-        CollectiveKind::AllToAll => curve.all_to_all,
+        CollectiveKind::AllToAll | CollectiveKind::HeadsForTokens => curve.all_to_all,
         _ => curve.ring,
     }
 }
@@ -275,6 +275,8 @@ const fn word(group: RankGroup) -> &'static str {
     match group {
         RankGroup::Tensor => "tensor-parallel",
         RankGroup::Context => "context-parallel",
+        RankGroup::ContextPair => "context-parallel pairs",
+        RankGroup::ContextPairs => "context-parallel ring of pairs",
         RankGroup::Expert => "expert-parallel",
     }
 }

@@ -32,9 +32,14 @@ pub(super) fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'
 /// The gravest alert that nobody has seen, unless the verdict says it.
 pub(super) fn alert<'a>(state: &State, width: usize, look: &Look) -> Option<Span<'a>> {
     let is_full = state.run.ran_out.is_some() || state.run.outlook.is_growing();
+    let planned = state.plans.compared().prediction().map_or(1, |prediction| prediction.num_gpus);
+    let devices = state.monitor.devices();
+    let own = state.monitor.run_device().and_then(|at| Some(state.monitor.gpu_name(devices.get(at)?)));
+    // Of a run on all GPUs each is its own; else the one that is followed.
+    let is_own = |gpu: &Option<String>| planned >= devices.len() as u64 || *gpu == own;
     let said = |raised: &&RaisedAlert| match raised.alert {
         Alert::FullIn | Alert::Ended | Alert::OutOfMemory => !raised.outlived,
-        Alert::Memory => is_full,
+        Alert::Memory => is_full && is_own(&raised.gpu),
         _ => false,
     };
     let mut unsaid = state.run.alerts.raised.iter().filter(|raised| !raised.seen && !said(raised));

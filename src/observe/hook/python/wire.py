@@ -88,10 +88,12 @@ class _Wire:
         # Those of the process that this one was forked from are its; those of listeners that have gone are not kept.
         if self.pid != os.getpid() or (path not in self.sockets and len(self.sockets) >= _MOST_LISTENERS):
             self.sockets, self.pid = {}, os.getpid()
-        if path not in self.sockets:
-            self.sockets[path] = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            self.sockets[path].setblocking(False)
-        return self.sockets[path]
+        # The thread that watches may come by at any time: what it takes away here is kept until this returns.
+        one = self.sockets.get(path)
+        if one is None:
+            one = self.sockets[path] = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            one.setblocking(False)
+        return one
 
     def send(self, message, to=None):
         import json
