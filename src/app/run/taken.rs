@@ -39,10 +39,12 @@ pub fn take(state: &mut State) {
         plans::open(state, run.plan().duplicate(name), Vec::new());
     }
     editing::apply(state, document);
-    if let Some(after) = RunPlan::of(&state.plans.editor) {
-        state.plans.taken.push(TakenExplanation { before: run, after: after.clone() });
-        state.plans.run = Some(after);
-    }
+    let Some(after) = RunPlan::of(&state.plans.editor) else {
+        state.notice = Some(problem(format!("with {words} the plan makes no prediction: the run keeps its own")));
+        return;
+    };
+    state.plans.taken.push(TakenExplanation { before: run, after: after.clone() });
+    state.plans.run = Some(after);
     editing::set_against(state);
     state.notice = Some(info(format!("the run's plan says so now: {words}; u takes it back")));
 }
@@ -50,11 +52,11 @@ pub fn take(state: &mut State) {
 /// A change was undone: if it was what an explanation had made of the run's plan, the run has that plan again.
 pub fn take_back(state: &mut State) {
     let (plans, editor) = (&state.plans, &state.plans.editor);
-    let is_undone = |taken: &mut TakenExplanation| {
+    let is_undone = |taken: &TakenExplanation| {
         let of_this = taken.after.plan().name() == editor.name() && taken.before.is(editor);
         of_this && plans.run.as_ref().is_some_and(|run| run.is(taken.after.plan()))
     };
-    let Some(at) = plans.taken.iter().rposition(|taken| is_undone(&mut taken.clone())) else { return };
+    let Some(at) = plans.taken.iter().rposition(is_undone) else { return };
     let taken = state.plans.taken.remove(at);
     // Whatever was taken after it was of a plan that is the run's no more.
     state.plans.taken.truncate(at);

@@ -103,10 +103,7 @@ fn assumed(list: &mut MegatronArguments, plan: &Plan, catalog: &Catalog, degrees
     }
     if experts && plan.distribution.moe_dispatcher.is_none() && plan.distribution.expert_parallel.unwrap_or(1) > 1 {
         list.value("moe-token-dispatcher-type", Some("alltoall"));
-        list.note(
-            "distribution.moe_dispatcher: alltoall, as the prediction takes it within a node (between nodes hybridep); \
-             Megatron's own default is allgather",
-        );
+        list.note("distribution.moe_dispatcher: alltoall, as predicted in a node (hybridep between them)");
     }
 }
 
