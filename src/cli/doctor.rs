@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::config::Config;
-use super::dashboard::unable;
+use super::dashboard::{has_sixteen_colours, unable};
 use super::{Exit, Streams, output, user_catalog};
 use crate::observe::hook::Directory;
 use crate::observe::{self, SharedRequirements, SourceChoice, SourceContext, SourceError};
@@ -205,7 +205,8 @@ fn terminal(variable: impl Fn(&str) -> Option<OsString>, is_terminal: bool) -> V
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| text(name)).unwrap_or_default();
     let unicode = locale.to_uppercase().replace('-', "").contains("UTF8");
     let (columns, rows) = crossterm::terminal::size().unwrap_or((0, 0));
-    let colours = text("COLORTERM").unwrap_or_else(|| "256 colours or fewer".to_owned());
+    let fewest = if has_sixteen_colours(&variable) { "16 colours: theme ansi" } else { "256 colours or fewer" };
+    let colours = text("COLORTERM").unwrap_or_else(|| fewest.to_owned());
     let found = format!("{} {columns}x{rows}, {colours}", kind.unwrap_or_default().to_string_lossy());
     let size = if columns < 80 || rows < 24 {
         Check::limited("terminal", found, "80x24 shows every pane")

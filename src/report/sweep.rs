@@ -19,9 +19,6 @@ const MOST_LINES: usize = 16;
 /// Cells of a value.
 const VALUE: usize = 24;
 
-/// Cells of a reason why there is no plan; the JSON has the whole.
-const REASON: usize = 90;
-
 /// The sweep of the plan of that name, as text.
 #[must_use]
 pub fn text(plan: &str, sweep: &Sweep, width: usize) -> String {
@@ -177,7 +174,7 @@ fn rows(sweep: &Sweep) -> Table {
                 let link = point.link.as_ref().map_or_else(String::new, |link| format!("also interconnect {link}"));
                 (columns.iter().map(|(.., cell)| cell(outline)).collect(), link)
             }
-            Err(reason) => (columns.iter().map(|_| none()).collect(), shortened(&reason.to_string(), REASON)),
+            Err(reason) => (columns.iter().map(|_| none()).collect(), reason.to_string()),
         };
         table.row(values.chain(cells).chain([reason]));
     }

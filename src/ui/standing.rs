@@ -23,6 +23,10 @@ use crate::units::{Bytes, BytesPerSec, Seconds, three_figures};
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let width = area.width as usize;
+    if state.plans.is_unbegun() {
+        let words = format!(" {}.yaml is not there: choose what it begins with", printable(state.plans.editor.name()));
+        return broken(state, look, Line::styled(words, theme.dim()), area, buffer);
+    }
     if state.plans.run.is_none()
         && let Some(fault) = state.plans.editor.first_fault()
     {

@@ -92,6 +92,12 @@ impl Editor {
         self.is_new
     }
 
+    /// Whether nobody has said yet what its file is to begin with.
+    #[must_use]
+    pub fn is_unbegun(&self) -> bool {
+        self.is_new && self.text.is_empty()
+    }
+
     /// What tells this plan, as it is read and predicted now, from what it was before.
     pub(super) fn evaluated(&self) -> EvaluatedPlan {
         EvaluatedPlan { document: self.document.clone(), good: self.good.clone() }

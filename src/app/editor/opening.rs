@@ -7,7 +7,7 @@ use super::revisions::Revisions;
 use super::traces::Traces;
 use super::{Editor, ReadingState, folder_of, named_config};
 use crate::catalog::Catalog;
-use crate::plan::LoadedPlan;
+use crate::plan::{LoadedPlan, name_of};
 
 impl Editor {
     /// Opens a loaded plan.
@@ -34,6 +34,12 @@ impl Editor {
     pub fn new_at(loaded: LoadedPlan, path: &Path, catalog: &Catalog) -> Self {
         let (path, folder) = (Some(path.to_owned()), folder_of(path).to_owned());
         Self { path, folder, is_new: true, ..Self::unsaved(loaded, catalog) }
+    }
+
+    /// A plan whose file is not there yet, before anybody has said what it begins with: nothing is predicted of it.
+    #[must_use]
+    pub fn unbegun(path: &Path) -> Self {
+        Self { is_new: true, ..Self::of(name_of(path), Some(path.to_owned()), String::new()) }
     }
 
     /// Opens a text as it stands, which need not be a plan yet.

@@ -74,7 +74,7 @@ pub fn on_key(state: &mut State, key: KeyPress) -> (Vec<Effect>, Option<Action>)
         }
         KeyPress::Esc | KeyPress::Ctrl('c') => {
             state.dialogs.picker = None;
-            state.plans.new_at = None;
+            new::left(state);
             editing::leave_value(state);
         }
         KeyPress::Enter => return take(state),

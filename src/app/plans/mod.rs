@@ -79,7 +79,11 @@ pub fn open(state: &mut State, plan: Editor, kept: Vec<Draft>) {
         note_recent(&mut state.plans.recent, path);
     }
     leave(&mut state.plans);
-    state.plans.tabs.open(&mut state.plans.editor, plan);
+    if state.plans.editor.is_unbegun() {
+        state.plans.editor = plan;
+    } else {
+        state.plans.tabs.open(&mut state.plans.editor, plan);
+    }
     arrive(state);
     state.plans.text = TextView::to_mend(&state.plans.editor);
     if state.plans.text.is_some() {

@@ -50,6 +50,14 @@ pub fn chosen(state: &mut State, name: &str) -> Vec<Effect> {
     Vec::new()
 }
 
+/// Leaves the question. A plan that was named to begin with begins empty.
+pub fn left(state: &mut State) {
+    if state.plans.is_unbegun() {
+        chosen(state, EMPTY);
+    }
+    state.plans.new_at = None;
+}
+
 /// The name and text of a new plan; none where `name` is neither a template nor a model, but perhaps a file.
 #[must_use]
 pub fn text_of(name: &str, gpu: &str, gpus: u64, catalog: &Catalog) -> Option<(String, String)> {
@@ -89,7 +97,8 @@ fn begin(state: &mut State, path: Option<&Path>, base: &str, text: &str) {
         Some(path) => Editor::new_at(loaded, path, &state.catalog),
         None => Editor::unsaved(loaded, &state.catalog),
     };
-    if state.plans.editor.is_new() && state.plans.editor.text() == EMPTY_TEXT {
+    let editor = &state.plans.editor;
+    if editor.is_unbegun() || editor.is_new() && editor.text() == EMPTY_TEXT {
         leave(&mut state.plans);
         state.plans.editor = plan;
         arrive(state);

@@ -7,6 +7,7 @@ use crate::app::monitor::SourceState;
 use crate::app::monitor::attached::AttachedState;
 use crate::app::state::State;
 use crate::compare::{Comparison, Forecast, Residual, RunPhase};
+use crate::reading::playback::Playback;
 use crate::reading::{Activity, ReadingKind};
 use crate::units::{Bytes, Fraction, Seconds};
 
@@ -72,7 +73,12 @@ pub fn of(state: &State) -> RunVerdict {
         .or_else(|| mismatch::of(state).map(|mismatch| verdict(mismatch.short(), gravity(&mismatch))))
         .or_else(|| compared(state))
         .map(|found| late(state, found))
-        .unwrap_or_else(|| verdict("MEASURING", Gravity::Quiet))
+        .unwrap_or_else(|| verdict(if is_over(state) { "REPLAY OVER" } else { "MEASURING" }, Gravity::Quiet))
+}
+
+/// Whether a recording has been played to its end: nothing more will be measured.
+fn is_over(state: &State) -> bool {
+    state.recordings.playback.as_ref().is_some_and(Playback::ended)
 }
 
 /// Late steps that take this share of the time are the verdict where nothing else is.

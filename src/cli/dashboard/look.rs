@@ -92,6 +92,7 @@ pub fn choose(args: &LookArgs, config: &Config, before: Option<String>) -> Resul
     let at_start = match (&said, &chosen) {
         (Some(name), _) => name.clone(),
         (None, Some(name)) => name.clone(),
+        (None, None) if has_sixteen_colours(variable) => "ansi".to_owned(),
         (None, None) => fitting().to_owned(),
     };
     let theme = find(&at_start).unwrap_or_else(Theme::colourless);
@@ -137,6 +138,18 @@ fn fitting() -> &'static str {
         Ok(ThemeMode::Light) => "light",
         Ok(ThemeMode::Dark) | Err(_) => "dark",
     }
+}
+
+/// Whether the terminal is of a kind that shows sixteen colours or fewer, however it is set up: a console, or one that
+/// says so in its name (terminfo(5) lists them). Others may say less than they can, as `xterm` does.
+pub fn has_sixteen_colours(variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    let said = |name: &str| variable(name).map(|said| said.to_string_lossy().into_owned()).unwrap_or_default();
+    let (kind, more) = (said("TERM"), said("COLORTERM"));
+    let (family, _) = kind.split_once('-').unwrap_or((&kind, ""));
+    let console = ["linux", "ansi", "cygwin", "cons25", "wsvt25"].contains(&family);
+    let old = family.strip_prefix("vt").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()));
+    let named = ["-16color", "-8color", "-16colors", "-m", "-mono"].iter().any(|end| kind.ends_with(end));
+    more.is_empty() && (console || old || named)
 }
 
 /// Whether the terminal is to be sent UTF-8, by the first of the variables of the locale that says anything (POSIX
@@ -205,5 +218,19 @@ mod tests {
         assert!(!of(&[("LANG", "POSIX")]));
         assert!(of(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8"), ("LANG", "C")]));
         assert!(of(&[("LANG", "de_DE.UTF-8")]) && of(&[]));
+    }
+
+    #[test]
+    fn consoles_have_sixteen_colours() {
+        let of = |said: &[(&str, &str)]| {
+            has_sixteen_colours(|name| said.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
+        };
+        for kind in ["linux", "vt220", "xterm-16color", "ansi", "cygwin"] {
+            assert!(of(&[("TERM", kind)]), "{kind}");
+        }
+        for kind in ["xterm", "xterm-256color", "screen", "tmux-256color", "vte-256color", "alacritty", "st"] {
+            assert!(!of(&[("TERM", kind)]), "{kind}");
+        }
+        assert!(!of(&[("TERM", "linux"), ("COLORTERM", "truecolor")]) && !of(&[]));
     }
 }

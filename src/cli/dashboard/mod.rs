@@ -29,6 +29,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use super::demo::PendingDemo;
+pub use look::has_sixteen_colours;
 pub use once::once;
 pub use recovery::Store;
 pub use watch::{WatchOptions, watch};
@@ -44,7 +45,7 @@ use crate::observe::log::Pattern;
 use crate::observe::{
     self, Access, Demo, FollowOptions, Header, PlanText, SharedRequirements, SourceChoice, SourceContext, SourceError,
 };
-use crate::plan::{self, EMPTY_TEXT, EXAMPLES, Fault, LoadedPlan};
+use crate::plan::{self, EXAMPLES, Fault, LoadedPlan};
 use crate::predict::Job;
 use crate::reading::Moment;
 use crate::units::Seconds;
@@ -218,9 +219,7 @@ fn open_plan(
 ) -> Result<(Editor, Option<Account>), Failure> {
     let kept = recorded.and_then(|header| header.plan.as_ref());
     if let Some(path) = args.plan.as_deref().filter(|path| is_new_plan(path)) {
-        let loaded = LoadedPlan::from_text(&plan::name_of(path), EMPTY_TEXT);
-        let loaded = loaded.map_err(|faults| plans::refused(None, faults))?;
-        return Ok((Editor::new_at(loaded, path, catalog), None));
+        return Ok((Editor::unbegun(path), None));
     }
     if let Some(path) = &args.plan {
         return Ok(match import::to_edit(path, catalog)? {

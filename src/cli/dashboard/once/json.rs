@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Summary;
 use crate::app::{Editor, Gravity, State, measured_rows, run_verdict};
-use crate::compare::Bands;
+use crate::compare::{Bands, Comparison, Residual};
 use crate::reading::{DeviceSample, Reading};
 use crate::report::hooked;
 use crate::ui::cause_words;
@@ -36,6 +36,7 @@ pub fn of(state: &State) -> Value {
             }),
         })),
         "not_predicted": unpredicted,
+        "compared": state.run.comparison.as_ref().map(compared_json),
         "told": told_json(state),
         "progress": progress_json(state),
         "verdict": {
@@ -48,6 +49,32 @@ pub fn of(state: &State) -> Value {
             },
         },
         "cause": cause_words(state),
+    })
+}
+
+/// What was observed of each quantity that the plan predicts, beside the prediction.
+fn compared_json(comparison: &Comparison) -> Value {
+    let bytes = |residual| residual_json(residual, |bytes: &Bytes| json!(bytes.0));
+    let tokens = |residual| residual_json(residual, |rate: &TokensPerSec| json!(rate.0));
+    json!({
+        "device_used": bytes(&comparison.memory),
+        "reserved": bytes(&comparison.reserved),
+        "allocated": bytes(&comparison.allocated),
+        "dram_bytes_per_s": residual_json(&comparison.bandwidth, |rate| json!(rate.0)),
+        "flops_per_s": residual_json(&comparison.compute, |rate| json!(rate.0)),
+        "step_s": residual_json(&comparison.step, |time| json!(time.0)),
+        "power_w": comparison.power.as_ref().map(|power| residual_json(power, |power| json!(power.0))),
+        "tokens_per_s": comparison.tokens.as_ref().map(tokens),
+        "mfu": comparison.mfu.as_ref().map(|mfu| residual_json(mfu, |share| json!(share.0))),
+    })
+}
+
+fn residual_json<T>(residual: &Residual<T>, number: impl Fn(&T) -> Value) -> Value {
+    json!({
+        "predicted": number(&residual.predicted),
+        "observed": reading(&residual.observed, &number),
+        "off": residual.relative,
+        "beyond_band": residual.notable,
     })
 }
 
