@@ -88,10 +88,10 @@ fn laid_out<'a>(view: &FixesView, look: &Look, area: Rect) -> (Rect, Vec<(Line<'
     for finding in &view.findings {
         listed.extend(said(finding, look, inner).into_iter().map(|line| (line, None)));
         if finding.fixes.is_empty() {
-            let said = if finding.kind == "operator" {
-                "    nothing tried takes a tenth off it"
-            } else {
-                "    its fixes are told above, or there are none"
+            let said = match finding.kind {
+                "operator" => "    nothing tried takes a tenth off it",
+                kind if view.told_above.contains(&kind) => "    its fixes stand above",
+                _ => "    no change of the plan that was tried helps",
             };
             listed.push((Line::styled(said, look.theme.dim()), None));
         }

@@ -21,6 +21,8 @@ pub struct FixesView {
     pub now: Outline,
     /// Gravest first, each with the fixes that none before it has.
     pub findings: Vec<Finding>,
+    /// The kinds of those whose fixes all stand with a graver one.
+    pub told_above: Vec<&'static str>,
     /// The selected fix, counted over all findings.
     pub selected: usize,
 }
@@ -29,17 +31,22 @@ impl FixesView {
     fn of(editor: &Editor, catalog: &Catalog) -> Result<Self, WhatIfError> {
         let Advice { outline, mut findings } = advice(editor, catalog).ok_or(WhatIfError::InvalidPlan)?;
         let mut told = Vec::new();
+        let mut told_above = Vec::new();
         for finding in &mut findings {
+            let had = finding.fixes.len();
             finding.fixes.retain(|fix| {
                 let first = !told.contains(&fix.change);
                 told.push(fix.change.clone());
                 first
             });
+            if finding.fixes.is_empty() && had > 0 {
+                told_above.push(finding.kind);
+            }
         }
         if findings.is_empty() {
             return Err(WhatIfError::NothingHelps);
         }
-        Ok(Self { now: outline, findings, selected: 0 })
+        Ok(Self { now: outline, findings, told_above, selected: 0 })
     }
 
     /// All fixes, in the order in which they are shown.
@@ -82,7 +89,7 @@ pub fn open_operator(state: &mut State) {
     };
     let Some(op) = pane.ops(&prediction.roofline).nth(pane.selected) else { return };
     let findings = operators(plan, job, prediction, &[&op.name], &state.catalog);
-    state.dialogs.fixes = Some(FixesView { now: outline(job), findings, selected: 0 });
+    state.dialogs.fixes = Some(FixesView { now: outline(job), findings, told_above: Vec::new(), selected: 0 });
     state.dialogs.overlay = Some(Overlay::Fixes);
 }
 
