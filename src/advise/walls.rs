@@ -89,7 +89,12 @@ pub fn walls(axes: &[Axis], points: &[SweepPoint]) -> Vec<AxisWalls> {
 
 fn capacity(along: &[(usize, &Outline)]) -> CapacityWall {
     let fits = |outline: &Outline| outline.capacity.needed <= outline.capacity.bytes;
-    let end = along.windows(2).rev().find(|pair| fits(pair[0].1) && !fits(pair[1].1));
+    let ends = |pair: &&[(usize, &Outline)]| fits(pair[0].1) && !fits(pair[1].1);
+    // Beyond the first that does not fit one may fit again by its allocator's luck: no wall to go by.
+    let end = match along.first() {
+        Some((_, first)) if fits(first) => along.windows(2).find(ends),
+        _ => along.windows(2).rev().find(ends),
+    };
     // More of a key may need less (ranks that share out the states): the wall is then on the other side.
     let start = along.windows(2).find(|pair| !fits(pair[0].1) && fits(pair[1].1));
     match (end, start) {

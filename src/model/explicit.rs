@@ -126,6 +126,15 @@ fn of_transformer(
     });
     let sizes = Sizes { hidden, layers, heads, kv_heads, head_dim, intermediate, vocab };
     let decoder = with_choices(part, sizes, activation)?;
+    let open: [(&str, bool, String); 4] = [
+        ("norm", part.norm.is_none(), decoder.norm.to_string()),
+        ("position", part.position.is_none(), decoder.position.to_string()),
+        ("tie_embeddings", part.tie_embeddings.is_none(), decoder.tie_embeddings.to_string()),
+        ("linear_bias", part.linear_bias.is_none(), decoder.mlp_bias.to_string()),
+    ];
+    for (key, _, value) in open.into_iter().filter(|(_, open, _)| *open) {
+        assume(key, format!("{value} (as {} have it)", if gated { "Llama's kin" } else { "GPT-2's kin" }));
+    }
     let decoder = match &decoder.mla {
         Some(mla) => Decoder {
             head_dim: mla.qk_nope_head_dim + mla.qk_rope_head_dim,

@@ -172,6 +172,7 @@ impl<'a> PlanReader<'a> {
         let modules = self.words(&format!("{path}.modules"), RecomputeModule::parse);
         let classes = self.texts(&format!("{path}.classes"));
         match (every, modules, classes) {
+            (Some(1), None, None) => Some(Checkpointing::Full),
             (Some(every), None, None) => Some(Checkpointing::Every(every)),
             (None, Some(modules), None) => Some(Checkpointing::Modules(modules)),
             (None, None, Some(classes)) if !classes.is_empty() => Some(Checkpointing::Classes(classes)),

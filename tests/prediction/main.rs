@@ -11,6 +11,7 @@ mod accumulation;
 mod accuracy;
 mod adapters;
 mod advice;
+mod belongs;
 mod beside;
 mod bounds;
 mod catalog;

@@ -279,9 +279,10 @@ impl DecoderContext<'_> {
         name: &'static str,
     ) -> TensorId {
         let part = Part::Expert;
-        // What a token is routed to: a class that runs all experts over it has no more of them count.
-        let chosen = self.d.moe.as_ref().map_or(moe.per_token, |moe| moe.per_token);
-        let active = chosen.min(local);
+        // What a token is routed to: a class that runs all experts over it has no more of them count, and of a loop's
+        // single experts each counts whole or not at all.
+        let routed = self.d.moe.as_ref().map_or(moe.per_token, |moe| moe.per_token);
+        let active = moe.per_token.min(routed).min(local);
         let weight = b.weights(part, to, from, local, active);
         let bias = moe.expert_bias.then(|| b.weights(part, to, 1, local, active));
         let out = b.block_matrix("moe.experts", x, (weight, part), bias, (rows, from, to));

@@ -111,6 +111,8 @@ fn assumed(list: &mut MegatronArguments, plan: &Plan, catalog: &Catalog, degrees
 const PADDING: u64 = 128;
 
 fn model(list: &mut MegatronArguments, part: &ArchitecturePart) {
+    // What a plan leaves open is as predictions take it.
+    let gated = matches!(part.activation, Some(Activation::Swiglu | Activation::Geglu));
     list.value("num-layers", part.num_layers);
     list.value("hidden-size", part.hidden_size);
     list.value("ffn-hidden-size", part.intermediate_size);
@@ -121,14 +123,14 @@ fn model(list: &mut MegatronArguments, part: &ArchitecturePart) {
     }
     list.value("kv-channels", part.head_dim);
     list.value("vocab-size", part.vocab_size);
-    list.flag("untie-embeddings-and-output-weights", part.tie_embeddings == Some(false));
-    match part.position {
-        Some(Position::Rope) => list.value("position-embedding-type", Some("rope")),
-        Some(Position::Learned) => list.value("position-embedding-type", Some("learned_absolute")),
-        Some(Position::None) => list.value("position-embedding-type", Some("none")),
+    list.flag("untie-embeddings-and-output-weights", !part.tie_embeddings.unwrap_or(!gated));
+    let usual = if gated { Position::Rope } else { Position::Learned };
+    match part.position.unwrap_or(usual) {
+        Position::Rope => list.value("position-embedding-type", Some("rope")),
+        Position::Learned => list.value("position-embedding-type", Some("learned_absolute")),
+        Position::None => list.value("position-embedding-type", Some("none")),
         // Its own parser refuses the word (megatron/training/arguments.py, --position-embedding-type).
-        Some(Position::Alibi) => list.note("model.architecture.position: Megatron-LM has no ALiBi"),
-        None => {}
+        Position::Alibi => list.note("model.architecture.position: Megatron-LM has no ALiBi"),
     }
     match part.activation {
         Some(Activation::Swiglu) => list.flag("swiglu", true),
@@ -137,9 +139,9 @@ fn model(list: &mut MegatronArguments, part: &ArchitecturePart) {
         Some(Activation::Relu) => list.note("model.architecture.activation: ReLU has no argument"),
         Some(Activation::Gelu) | None => {}
     }
-    let norm = part.norm.map(|norm| if norm == Norm::Rmsnorm { "RMSNorm" } else { "LayerNorm" });
-    list.value("normalization", norm);
-    list.flag("disable-bias-linear", part.linear_bias == Some(false));
+    let norm = part.norm.unwrap_or(if gated { Norm::Rmsnorm } else { Norm::Layernorm });
+    list.value("normalization", Some(if norm == Norm::Rmsnorm { "RMSNorm" } else { "LayerNorm" }));
+    list.flag("disable-bias-linear", !part.linear_bias.unwrap_or(!gated));
     list.flag("add-qkv-bias", part.qkv_bias == Some(true));
     list.flag("qk-layernorm", part.qk_norm == Some(true));
     list.value("window-size", part.sliding_window.map(|tokens| format!("{},0", tokens.saturating_sub(1))));

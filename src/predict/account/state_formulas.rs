@@ -22,9 +22,12 @@ pub(in crate::predict) fn shared(job: &Job, kinds: &[Sharding]) -> Words {
     all
 }
 
-/// Type of the adapters, where there are some.
-pub(in crate::predict) fn adapters(job: &Job) -> Option<Element> {
-    job.training.lora.as_ref().map(|_| adapter_element(job))
+impl Job {
+    /// Type of the adapters, their gradients and states; none where there are no adapters.
+    #[must_use]
+    pub fn adapter_type(&self) -> Option<Element> {
+        self.training.lora.as_ref().map(|_| adapter_element(self))
+    }
 }
 
 /// Weights.
@@ -43,7 +46,7 @@ pub(in crate::predict) fn weights(job: &Job, held: &Resident) -> Words {
         None if in_fp8 => usual.then(words![", blocks' matrices in FP8"]),
         None => usual,
     };
-    let own = adapters(job).filter(|own| *own != storage.weight);
+    let own = job.adapter_type().filter(|own| *own != storage.weight);
     let own = own.map_or(Words::NONE, |own| words![", adapters x ", own.bytes(), " B"]);
     usual.then(own).then(shared(job, &[Sharding::Zero3]))
 }
@@ -51,7 +54,7 @@ pub(in crate::predict) fn weights(job: &Job, held: &Resident) -> Words {
 /// Optimizer states.
 pub(in crate::predict) fn states(job: &Job, held: &Resident) -> Words {
     let row = rule_of(job);
-    let state = adapters(job).unwrap_or(job.storage.state).bytes();
+    let state = job.adapter_type().unwrap_or(job.storage.state).bytes();
     let trained = words![held.trained];
     if row.factored && row.flat {
         let each = words![" parameters x 1 state of 4 B (flat shares have no rows)"];

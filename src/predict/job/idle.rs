@@ -2,12 +2,12 @@
 
 use super::speed::exchanges_as_recipes;
 use super::storage::has_typed_masters;
-use super::training::recomputes_blocks;
+use super::training::{has_no_such_loss, recomputes_blocks};
 use super::{Degrees, Notes};
 use crate::framework::Profile;
-use crate::model::{Architecture, Input, ModelShape};
+use crate::model::{Architecture, EncoderDecoder, Input, ModelShape, Start};
 use crate::plan::keys;
-use crate::plan::keywords::{CpuOffload, Mode, Optimizer, Precision, Sharding};
+use crate::plan::keywords::{CpuOffload, Mode, ModelType, Optimizer, Precision, Sharding};
 use crate::plan::{Checkpointing, ModelPart, Plan, TrainingPart};
 
 /// The same plan, silent on the type that gradients are reduced in.
@@ -116,7 +116,10 @@ impl IdleKeys<'_> {
         let m = &self.plan.model;
         let image = self.architecture.image().is_some();
         let both = matches!(self.architecture.input(), Input::Pair(..));
-        let text = both || matches!(self.architecture.shape, ModelShape::Unet(_));
+        // Whisper's encoder has as many positions as its spectrum.
+        let listens = |model: &EncoderDecoder| matches!(model.start, Start::Audio { .. });
+        let listens = matches!(&self.architecture.shape, ModelShape::EncoderDecoder(model) if listens(model));
+        let text = (both && !listens) || matches!(self.architecture.shape, ModelShape::Unet(_));
         let layers = matches!(self.architecture.shape, ModelShape::Layers(_));
         let predicts_more = m.architecture.as_ref().is_some_and(|given| given.mtp_layers.is_some());
         let sized = image || self.sees() || self.is_traced();
@@ -132,7 +135,7 @@ impl IdleKeys<'_> {
         ]
     }
 
-    fn of_training(&self) -> [Idle; 22] {
+    fn of_training(&self) -> [Idle; 24] {
         let (t, inference) = (&self.plan.training, self.inference);
         let latent = matches!(&self.architecture.shape, ModelShape::Decoder(decoder) if decoder.mla.is_some());
         let caches = inference && latent && t.use_cache != Some(false);
@@ -150,6 +153,14 @@ impl IdleKeys<'_> {
         let unread = |given: bool, key: &'static str| (given && !self.reads(key), key);
         [
             (tower && !self.sees(), "training.lora.vision_tower"),
+            (
+                lora.is_some() && t.gradient_dtype.is_some(),
+                "training.gradient_dtype (adapters' gradients have their type)",
+            ),
+            (
+                lora.is_some() && t.optimizer_state_dtype.is_some(),
+                "training.optimizer_state_dtype (adapters' states have their type)",
+            ),
             (quantises_scales, "training.lora.double_quant (without base_bits)"),
             (t.use_cache.is_some() && !inference, "training.use_cache"),
             (t.kv_cache_dtype.is_some() && !inference, "training.kv_cache_dtype"),
@@ -238,13 +249,23 @@ impl IdleKeys<'_> {
         ]
     }
 
-    fn left_out(&self) -> [Idle; 3] {
+    fn left_out(&self) -> [Idle; 5] {
         let (t, shape) = (&self.plan.training, &self.architecture.shape);
         let plain = matches!(shape, ModelShape::Layers(_) | ModelShape::ResidualNet(_));
         let recomputes = t.activation_checkpointing.as_ref().is_some_and(|kind| *kind != Checkpointing::None);
+        // A user's own tape has whatever the step ran.
+        let denoises = self.architecture.kind() == ModelType::DiffusionModel && self.plan.model.trace.is_none();
         let answers = self.inference && matches!(shape, ModelShape::EncoderDecoder(_));
         [
             (answers && t.use_cache != Some(false), keys::training::use_cache),
+            (
+                denoises && t.frozen_models_billions.is_none(),
+                "VAE and text encoders beside it (training.frozen_models_billions adds their weights)",
+            ),
+            (
+                !self.inference && t.loss.is_some_and(|loss| has_no_such_loss(loss, self.architecture)),
+                keys::training::loss,
+            ),
             (plain && recomputes && !self.inference, keys::training::activation_checkpointing),
             (t.moe_capacity_factor.is_some_and(|room| room < 1.0), keys::training::moe_capacity_factor),
         ]

@@ -5,7 +5,9 @@ use crate::framework::{Experts, InterleavedRounds, Profile};
 use crate::model::{Architecture, Count, Family, Input};
 use crate::plan::Checkpointing;
 use crate::plan::keys;
-use crate::plan::keywords::{Attention, CpuOffload, Engine, Mode, Optimizer, Position, Schedule, Sharding};
+use crate::plan::keywords::{
+    Attention, CpuOffload, Engine, Mode, Optimizer, Position, RecomputeModule, Schedule, Sharding,
+};
 
 /// Checks samples against the model's positions, and both against how GPUs share the work.
 pub(super) fn check(
@@ -70,6 +72,12 @@ fn families(profile: &Profile, architecture: &Architecture, training: &Training,
     if architecture.family == Family::Albert && profile.modules.family_classes.is && recomputes {
         notes.fault(keys::training::activation_checkpointing, "transformers' ALBERT has none; must be none");
     }
+    // flash-attn, csrc/flash_attn/flash_api.cpp, `mha_fwd`: "only supports head dimension at most 256".
+    let wide = architecture.block().map_or(0, |block| block.head_dim);
+    if training.attention == Attention::Flash && wide > 256 {
+        notes
+            .fault(keys::training::attention, format!("flash takes heads of 256 at most, these have {wide}; say sdpa"));
+    }
     // ModernBERT's own way with flash-attn takes the padding out of its batch (models/modernbert/modeling_modernbert.py,
     // `_unpad_modernbert_input`).
     if architecture.family == Family::ModernBert
@@ -77,6 +85,24 @@ fn families(profile: &Profile, architecture: &Architecture, training: &Training,
         && training.attention == Attention::Flash
     {
         notes.fault(keys::training::attention, "ModernBERT without padding is not predicted; must be sdpa or eager");
+    }
+}
+
+/// Refuses modules to recompute that Megatron refuses (core/transformer/transformer_config.py, `__post_init__`).
+fn recomputed_modules(architecture: &Architecture, training: &Training, notes: &mut Notes) {
+    let Checkpointing::Modules(modules) = &training.checkpointing else { return };
+    let latent = architecture.block().is_some_and(|block| block.mla.is_some());
+    let routes = architecture.block().is_some_and(|block| block.moe.is_some());
+    let mut refuse = |module: RecomputeModule, why: &str| {
+        if modules.contains(&module) {
+            notes.fault(keys::training::activation_checkpointing, format!("{module}: {why}"));
+        }
+    };
+    if !latent {
+        refuse(RecomputeModule::MlaUpProj, "Megatron has it with multi-latent attention alone");
+    }
+    if routes && !training.grouped_experts {
+        refuse(RecomputeModule::MoeAct, "Megatron has it with moe_grouped_gemm alone");
     }
 }
 
@@ -101,6 +127,7 @@ fn switches(
         let words = "over data-parallel ranks, for which transformers has no switch: tokens are sent all to all";
         notes.assume(keys::distribution::expert_parallel, format!("{} {words}", degrees.expert));
     }
+    recomputed_modules(architecture, training, notes);
     let keeps = !profile.support.offload.is.allows(CpuOffload::Parameters, 1, false);
     if training.cpu_offload == CpuOffload::Parameters && keeps {
         let words = "parameters, for which the framework has no switch: it keeps its weights on the GPU";

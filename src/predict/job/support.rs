@@ -2,7 +2,7 @@
 
 use super::{Degrees, Notes};
 use crate::framework::{ModelParallelism, Profile};
-use crate::model::{Architecture, Decoder, ModelShape};
+use crate::model::{Architecture, Decoder, EncoderDecoder, ModelShape, Start};
 use crate::plan::keywords::{Mode, ModelType, Norm, Position};
 use crate::plan::{Plan, keys};
 
@@ -30,6 +30,16 @@ fn kind(profile: &Profile, architecture: &Architecture, notes: &mut Notes) -> bo
         let known = joined(kinds.iter().map(|kind| class_of(*kind)));
         let words =
             format!("{} has no {}: it has {known}; leave it out, or say pytorch", profile.name(), class_of(kind));
+        notes.fault(keys::model::framework, words);
+        return false;
+    }
+    let biased = |model: &EncoderDecoder| matches!(model.start, Start::Relative { .. });
+    let relative = matches!(&architecture.shape, ModelShape::EncoderDecoder(model) if biased(model));
+    if relative && !profile.modules.family_classes.is {
+        let words = format!(
+            "{}: T5's learned bias on its scores is predicted as transformers runs it alone; leave it out, or say pytorch",
+            profile.name()
+        );
         notes.fault(keys::model::framework, words);
         return false;
     }

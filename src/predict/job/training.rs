@@ -3,7 +3,7 @@
 use super::Notes;
 use super::companions::Companions;
 use crate::framework::Profile;
-use crate::model::{Architecture, Element, FROZEN_PARTS, FrozenParts, ModelShape, Part, SIGHT_PARTS};
+use crate::model::{Architecture, DecoderOutput, Element, FROZEN_PARTS, FrozenParts, ModelShape, Part, SIGHT_PARTS};
 use crate::plan::keys;
 use crate::plan::keywords::{Attention, CpuOffload, Loss, Mode, Optimizer};
 use crate::plan::{Checkpointing, Plan, TrainingPart};
@@ -139,7 +139,7 @@ pub(super) fn resolve(
     let defaults = &profile.defaults;
     let reads = |key: &str| profile.support.own_keys.is.contains(&key);
     let mode = part.mode.unwrap_or(Mode::Train);
-    let (optimizer, loss) = steps(part, mode, profile, notes);
+    let (optimizer, loss) = steps(part, mode, (profile, architecture), notes);
     let offload = match mode == Mode::Train && sends_activations(part, profile) {
         true => CpuOffload::Activations,
         false => CpuOffload::None,
@@ -201,7 +201,24 @@ fn note_reentrant(part: &TrainingPart, profile: &Profile, notes: &mut Notes) {
 }
 
 /// The optimizer and the loss. What does not run is not worth a line.
-fn steps(part: &TrainingPart, mode: Mode, profile: &Profile, notes: &mut Notes) -> (Optimizer, Loss) {
+/// Whether a loss that keeps no logits has nothing to take the place of: only what says the next token has logits of the
+/// vocabulary that such kernels are written for.
+pub(super) fn has_no_such_loss(loss: Loss, architecture: &Architecture) -> bool {
+    let says_tokens = match &architecture.shape {
+        ModelShape::Decoder(decoder) => decoder.says == DecoderOutput::Tokens,
+        // Its loss is its own code.
+        ModelShape::Traced(_) => true,
+        _ => false,
+    };
+    matches!(loss, Loss::Fused | Loss::Chunked) && !says_tokens
+}
+
+fn steps(
+    part: &TrainingPart,
+    mode: Mode,
+    (profile, architecture): (&Profile, &Architecture),
+    notes: &mut Notes,
+) -> (Optimizer, Loss) {
     let (default, loss) = (profile.defaults.optimizer.is, profile.defaults.loss.is);
     let (optimizer, loss) = match mode {
         Mode::Train => (
@@ -210,6 +227,7 @@ fn steps(part: &TrainingPart, mode: Mode, profile: &Profile, notes: &mut Notes) 
         ),
         Mode::Inference => (part.optimizer.unwrap_or(default), part.loss.unwrap_or(loss)),
     };
+    let loss = if has_no_such_loss(loss, architecture) { Loss::Hf } else { loss };
     let fused = profile.optimizer.always_fused.is && optimizer == Optimizer::Adamw;
     (if fused { Optimizer::AdamwFused } else { optimizer }, loss)
 }

@@ -122,7 +122,11 @@ impl fmt::Display for TimeFormula {
                 Ok(())
             }
             Self::Launch { host, each_us, busy, reads, gathers } => {
-                let gathered = if *gathers { " and to gather sharded modules, 26 to 51 such times each," } else { "" };
+                let gathered = if *gathers {
+                    " and to gather sharded modules, some 26 to 50 such times each and 2 to 4 a parameter,"
+                } else {
+                    ""
+                };
                 write!(
                     f,
                     "a micro batch: {host} to launch its kernels at {} µs each{gathered} beside {busy} of the GPU; {reads} to \

@@ -15,12 +15,41 @@ use crate::units::Seconds;
 
 use super::detailed_pass::Launches;
 
-/// The host's time for one of FSDP's, forward and backward, in launches of a linear layer: `FullyShardedDataParallel` about
-/// layers of 8 x 8 against the bare layers' forward pass, on one host, with a process group that sends nothing (PyTorch
-/// 2.9.1: 268 and 350 us each beside 6.85).
-const FSDP: Launches = Launches { forward: 39.0, backward: 51.0 };
-/// The same of DeepSpeed's, in a group of one (0.19.8: 183 and 254 us beside 7.0).
-const ZERO: Launches = Launches { forward: 26.0, backward: 36.0 };
+/// The host's time for a module, and more for each of its parameters, in launches of a linear layer.
+struct HostTime {
+    module: Launches,
+    parameter: Launches,
+}
+
+/// `FullyShardedDataParallel` about 24 modules of 1 to 12 linear layers of 8 x 8 against the bare modules' passes, on one host,
+/// with a process group that sends nothing and bf16 beside fp32 gradients (PyTorch 2.9.1, least of 60 steps: 198 to 318 us
+/// forward, 226 to 352 backward, beside 4.75 for a layer).
+const FSDP1: HostTime = HostTime {
+    module: Launches { forward: 39.3, backward: 45.0 },
+    parameter: Launches { forward: 2.3, backward: 2.4 },
+};
+/// The same of `fully_shard` (185 to 290 us, 195 to 403): it goes through the parameters one by one
+/// (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py).
+const FSDP2: HostTime = HostTime {
+    module: Launches { forward: 36.9, backward: 37.1 },
+    parameter: Launches { forward: 2.0, backward: 4.0 },
+};
+/// The same of DeepSpeed's modules, which have one, in a group of one (0.19.8: 183 and 254 us beside 7.0).
+const ZERO: HostTime = HostTime {
+    module: Launches { forward: 26.0, backward: 36.0 },
+    parameter: Launches { forward: 0.0, backward: 0.0 },
+};
+
+impl HostTime {
+    /// Of so many modules, with so many parameters in all.
+    fn of(&self, modules: f64, parameters: f64) -> Launches {
+        Launches {
+            forward: self.module.forward * modules + self.parameter.forward * parameters,
+            backward: self.module.backward * modules + self.parameter.backward * parameters,
+        }
+    }
+}
+
 /// Modules that the host may be ahead of the GPU (_limiter_utils.py, `_max_num_inflight_all_gathers`).
 const AHEAD: usize = 2;
 /// Layers behind each other until each waits as long as the one before it.
@@ -29,8 +58,10 @@ const SETTLED: usize = 4;
 /// Who shards modules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::predict) enum ModuleSharder {
-    /// FSDP.
-    Fsdp,
+    /// `FullyShardedDataParallel`.
+    Fsdp1,
+    /// `fully_shard`.
+    Fsdp2,
     /// DeepSpeed's third stage.
     Zero,
 }
@@ -41,7 +72,18 @@ impl ModuleSharder {
         let degrees = &job.degrees;
         let zero =
             degrees.engine == Engine::Deepspeed && degrees.sharding == Sharding::Zero3 && degrees.shard_ranks > 1;
-        replay::is_fsdp(job).then_some(Self::Fsdp).or_else(|| zero.then_some(Self::Zero))
+        let sharded = degrees.sharding != Sharding::None && degrees.shard_ranks > 1;
+        let fsdp2 = degrees.engine == Engine::Fsdp2 && sharded;
+        let python = [(replay::is_fsdp(job), Self::Fsdp1), (fsdp2, Self::Fsdp2), (zero, Self::Zero)];
+        python.into_iter().find_map(|(is, sharder)| is.then_some(sharder))
+    }
+
+    const fn host_time(self) -> HostTime {
+        match self {
+            Self::Fsdp1 => FSDP1,
+            Self::Fsdp2 => FSDP2,
+            Self::Zero => ZERO,
+        }
     }
 }
 
@@ -83,24 +125,30 @@ impl ShardedModules {
     /// `op` comes, after so much of both passes.
     pub fn pass(&mut self, op: &Op, card: PassCosts, launches: Launches) {
         let is_one = matches!((op.name, op.work), ("lora.a" | "lora.b", Work::Product(_)));
-        if is_one && self.sharder == ModuleSharder::Fsdp {
+        if is_one && self.sharder == ModuleSharder::Fsdp1 {
             self.begun.push((card, launches));
         }
     }
 
     /// What the host does for all modules of `tape`.
     pub fn launches(&self, tape: &Tape, rerun: ModuleRerun) -> Launches {
-        let (each, modules) = match self.sharder {
-            ModuleSharder::Fsdp => (FSDP, 1 + self.begun.len() as u64),
-            ModuleSharder::Zero => (ZERO, linear_layers(tape)),
+        // Each matrix of adapters is a module by itself; the layer is one with what is left.
+        let alone = self.begun.len() as f64;
+        let parameters = tape.weights.len() as f64;
+        let (modules, inside) = match self.sharder {
+            ModuleSharder::Fsdp1 => ((1.0 + alone, parameters.max(alone)), (alone, alone)),
+            ModuleSharder::Fsdp2 => ((1.0, parameters), (0.0, 0.0)),
+            ModuleSharder::Zero => ((linear_layers(tape) as f64, 0.0), (linear_layers(tape) as f64, 0.0)),
         };
-        let reruns = match (rerun, self.sharder) {
-            (ModuleRerun::Nothing, _) => 0,
-            (ModuleRerun::Inside, ModuleSharder::Fsdp) => modules - 1,
-            (ModuleRerun::Inside, ModuleSharder::Zero) | (ModuleRerun::Whole, _) => modules,
+        let time = self.sharder.host_time();
+        let of = |(modules, parameters)| time.of(modules, parameters);
+        let again = match rerun {
+            ModuleRerun::Nothing => Launches::default(),
+            ModuleRerun::Inside => of(inside),
+            ModuleRerun::Whole => of(modules),
         };
-        let (modules, reruns) = (modules as f64, reruns as f64);
-        Launches { forward: each.forward * modules, backward: each.backward * modules + each.forward * reruns }
+        let Launches { forward, backward } = of(modules);
+        Launches { forward, backward: backward + again.forward }
     }
 
     /// Time that the GPU waits in each pass because the host stays so few modules ahead of it. `end` is what the whole layer takes.
@@ -108,6 +156,7 @@ impl ShardedModules {
         if self.begun.is_empty() {
             return PassCosts::default();
         }
+        let alone = FSDP1.of(1.0, 1.0);
         let again = rerun != ModuleRerun::Nothing;
         let (mut forward, mut backward) = (Vec::new(), Vec::new());
         let mut before = (PassCosts::default(), Launches::default());
@@ -122,8 +171,8 @@ impl ShardedModules {
                 is_layer,
             };
             let rerun = if again { (card.forward, launches[0]) } else { (Seconds::ZERO, 0.0) };
-            forward.push(run(card.forward, FSDP.forward, launches[0]));
-            backward.push(run(card.backward - rerun.0, FSDP.backward, launches[1] - rerun.1));
+            forward.push(run(card.forward, alone.forward, launches[0]));
+            backward.push(run(card.backward - rerun.0, alone.backward, launches[1] - rerun.1));
             before = *next;
         }
         // What comes last forward comes first backward.
