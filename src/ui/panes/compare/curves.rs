@@ -118,8 +118,8 @@ impl Curve {
         if self.predicted.is_some() {
             lines.push(("plan ┈", number(self.predicted), theme.predicted()));
         }
-        // A column further left than the figures: room for what is many times off.
-        lines.extend(off.map(|off| ("off by", right(&off, 8), theme.text())));
+        // With its sign under the units.
+        lines.extend(off.map(|off| ("off by", right(&off, 9), theme.text())));
         for ((word, text, style), place) in lines.into_iter().zip(values.rows()) {
             Line::from(vec![Text::styled(format!(" {}", left(word, 6)), theme.dim()), Text::styled(text, style)])
                 .render(place, buffer);
