@@ -85,7 +85,7 @@ pub use run::outlook::Outlook;
 pub use run::plan::{RunPlan, plan_of_simulation};
 pub use run::settings::{ToldSettings, other_machine};
 pub use run::taken::TakenExplanation;
-pub use run::verdict::{Gravity, RunVerdict, SOON, of as run_verdict};
+pub use run::verdict::{Gravity, RunVerdict, SOON, broken_loss, of as run_verdict};
 pub use session::{SavedSession, note_recent};
 pub use state::{Dialogs, Overlay, Plans, Recordings, RunState, Saving, State, Views};
 pub use themes::{Themes, shown as shown_theme};

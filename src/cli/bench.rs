@@ -163,6 +163,9 @@ fn summary(fitted: &Fitted, path: &Path) -> String {
         let fit = measured.doubt();
         let fit = fit.unwrap_or_else(|| format!("matmuls fitted within {:.0} %", 100.0 * measured.matmul_error));
         let _ = writeln!(text, "  {fit}");
+        if measured.doubt().is_some() {
+            let _ = writeln!(text, "  step times predicted from this may be far off: measure again on a quiet machine");
+        }
     }
     let _ = writeln!(text, "saved {}", path.display());
     text

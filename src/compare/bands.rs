@@ -290,7 +290,12 @@ impl Bands {
     /// For a job's runs.
     #[must_use]
     pub fn of(job: &Job) -> Self {
-        Self::of_kind(RunKind::of(job))
+        let bands = Self::of_kind(RunKind::of(job));
+        let doubtful = job.speed.curves.measured.as_ref().filter(|measured| measured.doubt().is_some());
+        let Some(measured) = doubtful else { return bands };
+        // Times that come from kernels which the fit misses by so much stray by that too.
+        let missed = Band::even((1.0 + measured.matmul_error.max(measured.spread)).ln());
+        Self { time: bands.time.and(missed), ..bands }
     }
 
     /// For runs of a kind.

@@ -43,6 +43,15 @@ pub struct MemoryRise {
     pub reserved: Option<Bytes>,
 }
 
+impl MemoryRise {
+    /// With so much more of every figure that is counted.
+    #[must_use]
+    pub fn and(self, more: Bytes) -> Self {
+        let with = |bytes: Bytes| bytes + more;
+        Self { device: with(self.device), peak: self.peak.map(with), reserved: self.reserved.map(with) }
+    }
+}
+
 /// What was counted at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Count {

@@ -12,7 +12,7 @@ use self::urgent::{alert, unread, urgent};
 use super::Look;
 use super::header::{difference, is_unplanned, joined, terabytes, tokens};
 use super::text::{RenderLine, fit, marked, signed_percent, width_of, without_mean};
-use crate::app::{SOON, State, mismatch_words, other_machine, unexplained};
+use crate::app::{SOON, State, broken_loss, mismatch_words, other_machine, unexplained};
 use crate::compare::{Comparison, Explanation, Forecast, GrowthKind, Residual, named_first};
 use crate::predict::Prediction;
 use crate::printable::printable;
@@ -106,7 +106,7 @@ fn parts<'a>(state: &State, prediction: &Prediction, look: &Look) -> Vec<LineMet
         None => alone(prediction, look).into_iter().map(LineMetric::usual).collect(),
     };
     let mut predicted = match state.plans.compared().serves() {
-        true => answered(prediction, look).into_iter().map(LineMetric::usual).collect(),
+        true => answered(prediction, state.run.comparison.as_ref(), look).into_iter().map(LineMetric::usual).collect(),
         false => predicted(prediction, state.run.comparison.as_ref(), look),
     }
     .into_iter();
@@ -164,6 +164,10 @@ fn cause(state: &State) -> Option<(String, String)> {
     }
     if let Some(ended) = state.run.telemetry.ended(&state.monitor, state.now) {
         return said(ended);
+    }
+    // Its verdict says all; how fast it is matters to nobody.
+    if broken_loss(state).is_some() {
+        return None;
     }
     let below = &state.run.telemetry.news.runs_below;
     if !below.is_empty() {
@@ -268,10 +272,18 @@ fn compared<'a>(state: &State, comparison: &Comparison, look: &Look) -> Vec<Line
 }
 
 /// What a server is judged by: how fast it answers, when the first token comes, and how long each further one takes.
-fn answered<'a>(prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
+fn answered<'a>(prediction: &Prediction, comparison: Option<&Comparison>, look: &Look) -> Vec<Vec<Span<'a>>> {
     let theme = &look.theme;
     let figure = |label: &'static str, value: String, unit: &'static str| {
         vec![Span::styled(label, theme.dim()), Span::styled(value, theme.predicted()), Span::styled(unit, theme.dim())]
+    };
+    // Beside figures with what was observed: nobody observes these.
+    let unseen = if comparison.is_some() { format!("{}–", look.arrow().trim()) } else { String::new() };
+    let of = |label: &'static str, value: &str| {
+        let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
+        let mut spans = figure(label, number.to_owned(), "");
+        spans.push(Span::styled(format!("{unseen} {unit}"), theme.dim()));
+        spans
     };
     // Of a model that generates nothing the one pass is all there is.
     let Some(decode) = &prediction.decode else {
@@ -280,9 +292,9 @@ fn answered<'a>(prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
             figure("", tokens(prediction.time.samples_per_s), " samples/s"),
         ];
     };
-    let rate = decode.tokens_per_s.map(|rate| figure("decode ", tokens(rate), " tok/s"));
-    let first = figure("first token ", prediction.time.step.to_string(), "");
-    rate.into_iter().chain([first, figure("each further ", decode.step.to_string(), "")]).collect()
+    let decoded = decode.tokens_per_s.map(|decoded| of("decode ", &format!("{} tok/s", tokens(decoded))));
+    let first = of("first token ", &prediction.time.step.to_string());
+    decoded.into_iter().chain([first, of("each further ", &decode.step.to_string())]).collect()
 }
 
 /// Step time and what follows from it: against what is observed of it, else as the plan predicts.

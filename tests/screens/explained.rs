@@ -38,6 +38,10 @@ fn a_leak_hides_no_other_cause() {
     let shown = screen(&state, &look(), SIZE);
     assert!(shown.lines().next().unwrap().contains("GROWING: full in "), "{shown}");
     assert!(shown.lines().nth(1).unwrap().contains("why: off: sequence parallel ("), "{shown}");
+    // Met when it has leaked for 200 s, 3.2 GiB of that: a step leaks like another, from the first on.
+    let (mut state, demo) = departing("13b_long_sequence", &change);
+    watch(&mut state, &mut demo.leaking(Seconds(1500.0)).after(Seconds(200.0)), 0..400);
+    assert_eq!(words(&state)[0], "off: sequence parallel");
     // A leak alone has no other.
     let mut state = open("13b_long_sequence");
     let plan = &state.plans.editor;

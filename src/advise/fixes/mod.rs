@@ -61,17 +61,17 @@ impl Fix {
         (lost, self.kind.effort(), Reverse(-self.memory.0))
     }
 
-    /// Name and effect in a line: `checkpointing full: -41.0 GiB, 24 % slower; fits`.
+    /// Name and effect in a line: `checkpointing full: -41.0 GiB, 24 % more time; fits`.
     #[must_use]
     pub fn line(&self, before: &Outline) -> String {
-        let speed = self.speed * 100.0;
-        let speed = if speed.abs() < 0.5 {
+        // Half as fast takes twice as long: what the same samples take is what people compare.
+        let time = 100.0 * (1.0 / (1.0 + self.speed) - 1.0);
+        let speed = if time.abs() < 0.5 {
             "as fast".to_owned()
-        } else if speed < 0.0 {
-            // Half as fast takes twice as long: what a step takes is what people compare.
-            format!("{} % more time", three_figures(100.0 * (1.0 / (1.0 + self.speed) - 1.0)))
+        } else if time > 0.0 {
+            format!("{} % more time", three_figures(time))
         } else {
-            format!("{} % faster", three_figures(speed))
+            format!("{} % less time", three_figures(-time))
         };
         let fits = match (before.capacity.verdict(), self.outline.capacity.verdict()) {
             (Verdict::DoesNotFit, Verdict::Fits) => "; fits",

@@ -20,6 +20,9 @@ const RECENT: Seconds = Seconds(600.0);
 /// What rose before anybody looked may be so much of what was held then: less than a band is wide.
 const UNSEEN: f64 = 0.02;
 
+/// And so much of it where tensors are kept from step to step, which they were from the first step on.
+const FORETOLD: f64 = 0.2;
+
 /// What the memory of the watched device does over time.
 #[derive(Debug, Clone, Default)]
 pub struct Outlook {
@@ -42,15 +45,19 @@ impl Outlook {
         matches!(self.memory, Forecast::Growing(_))
     }
 
-    /// How much of what a run holds that `started` then, in seconds since the Unix epoch, has come with time; none where it
-    /// had risen far before anybody looked.
+    /// How much of what a run holds that has made steps since `stepping` has come with time; none where it had risen far
+    /// before anybody looked.
     #[must_use]
-    pub fn grown(&self, started: Option<u64>) -> Option<MemoryRise> {
+    pub fn grown(&self, stepping: Option<Moment>) -> Option<MemoryRise> {
         let Forecast::Growing(growth) = self.memory else { return None };
         let first = self.counts.points().next()?;
-        let age = first.0.since(Moment(started? * 1000));
-        let is_little = growth.rate.0 * age.0 <= UNSEEN * first.1.as_f64();
-        self.counts.risen().filter(|_| is_little)
+        let unseen = growth.rate.0 * first.0.since(stepping?).0;
+        let risen = self.counts.risen()?;
+        if unseen <= UNSEEN * first.1.as_f64() {
+            return Some(risen);
+        }
+        let foretold = self.grows == Some(GrowthKind::Leak) && unseen <= FORETOLD * first.1.as_f64();
+        foretold.then(|| risen.and(Bytes(unseen as u64)))
     }
 }
 

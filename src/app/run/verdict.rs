@@ -68,6 +68,7 @@ const LATE: Seconds = Seconds(10.0);
 #[must_use]
 pub fn of(state: &State) -> RunVerdict {
     lost(state)
+        .or_else(|| learns_nothing(state))
         .or_else(|| growing(state))
         .or_else(|| unseen(state))
         .or_else(|| mismatch::of(state).map(|mismatch| verdict(mismatch.short(), gravity(&mismatch))))
@@ -117,6 +118,18 @@ fn lost(state: &State) -> Option<RunVerdict> {
         RunOutcome::Killed => verdict("KILLED", Gravity::Danger),
         RunOutcome::Unknown => verdict("ENDED", Gravity::Danger),
     })
+}
+
+/// A loss that is no number: whatever the run still uses, it learns nothing.
+fn learns_nothing(state: &State) -> Option<RunVerdict> {
+    Some(verdict(format!("LOSS {}", broken_loss(state)?), Gravity::Danger))
+}
+
+/// The loss that the run told last, where that is no number or none that ends.
+#[must_use]
+pub fn broken_loss(state: &State) -> Option<f64> {
+    let (_, known) = state.run.telemetry.progress(&state.monitor, state.now)?;
+    known.loss.value().copied().filter(|loss| !loss.is_finite())
 }
 
 fn growing(state: &State) -> Option<RunVerdict> {

@@ -338,7 +338,11 @@ fn plan_words(plan: &Editor) -> String {
     match plan.prediction() {
         Some(prediction) => {
             let (needs, step) = (prediction.capacity.needed, prediction.time.step);
-            let of = if prediction.on_cpu { "resident" } else { "on each GPU" };
+            let of = match prediction.stages.len() {
+                _ if prediction.on_cpu => "resident",
+                0 | 1 => "on each GPU",
+                _ => "on the fullest GPU",
+            };
             let healthy = plan.job().map_or_else(String::new, |job| {
                 let bands = Bands::of(job);
                 let few = if bands.few { ", few measured like this" } else { "" };

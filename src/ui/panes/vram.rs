@@ -188,7 +188,7 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
         }
         lines.push(Line::from(spans));
     }
-    lines.push(verdict_line(prediction, look));
+    lines.push(verdict_line(state, prediction, look));
     if let Some(remedy) = state.plans.form.remedy() {
         let words = wrapped(&format!("X fixes: {}", printable(remedy)), LIST as usize - 2, 2);
         lines.extend(words.into_iter().map(|line| Line::styled(format!(" {line}"), look.theme.accent())));
@@ -232,13 +232,19 @@ fn more(now: Bytes, before: Bytes) -> String {
     if difference.magnitude().gib() < 0.005 { SAME.to_owned() } else { difference.in_gib() }
 }
 
-fn verdict_line<'a>(prediction: &Prediction, look: &Look) -> Line<'a> {
+fn verdict_line<'a>(state: &State, prediction: &Prediction, look: &Look) -> Line<'a> {
     let capacity = prediction.capacity;
+    // Below what the run holds nobody shall read it as the run's.
+    let whose = match (memory_of_run(state).0, state.plans.drafted_beside()) {
+        (Reading::Absent(_), _) => "",
+        (_, Some(_)) => "draft ",
+        (_, None) => "plan ",
+    };
     let left = capacity.bytes.saturating_sub(capacity.needed);
     let text = match capacity.verdict() {
-        Verdict::Fits => format!(" fits, {left} left"),
-        Verdict::Tight => format!(" tight, only {left} left"),
-        Verdict::DoesNotFit => format!(" does not fit, {} over", capacity.needed.saturating_sub(capacity.bytes)),
+        Verdict::Fits => format!(" {whose}fits, {left} left"),
+        Verdict::Tight => format!(" {whose}tight, only {left} left"),
+        Verdict::DoesNotFit => format!(" {whose}does not fit, {} over", capacity.needed.saturating_sub(capacity.bytes)),
     };
     Line::styled(text, look.theme.verdict(capacity.verdict()))
 }

@@ -5,7 +5,7 @@ mod ended;
 
 use crate::support::catalog;
 use crate::support::demo::{START, happen, look, open, press, screen, watch};
-use memwall::app::{Alert, AlertRules, Calibrations, Effect, Event, KeyPress, SavedCalibration, State};
+use memwall::app::{Alert, AlertRules, Calibrations, Effect, Event, KeyPress, SavedCalibration, State, run_verdict};
 use memwall::compare::{Calibration, Factor, Forecast, GrowthKind, RunPhase};
 use memwall::observe::{Demo, Source};
 use memwall::plan::{EXAMPLES, LoadedPlan};
@@ -239,6 +239,9 @@ fn a_loss_that_is_no_number_and_a_run_that_hangs_are_told() {
     let broken = progress(live.step + 1, 1.0, f64::NAN, live.now);
     let effects = live.second(55.0, 60.0, Some(broken));
     assert_eq!(alarms(&effects), ["the loss is NaN"]);
+    assert_eq!(run_verdict(&live.state).words, "LOSS NaN");
+    let shown = screen(&live.state, &look(), SIZE);
+    assert!(!shown.lines().nth(1).unwrap().contains("why: "), "{shown}");
     let effects: Vec<Effect> = (0..180).flat_map(|_| live.second(55.0, 60.0, None)).collect();
     assert_eq!(alarms(&effects), ["no step for 2 min"]);
 }
