@@ -89,6 +89,23 @@ fn the_capacity_wall_lies_between_what_fits_and_what_does_not() {
     }
 }
 
+/// What the allocator keeps comes in steps: of 96 GB a batch of 19 fails where 20 fits. The wall is before the first that fails.
+#[test]
+fn nothing_below_the_capacity_wall_is_too_large() {
+    let text = "{model: {preset: llama-3.2-1b, batch_size: 1, sequence_length: 1024},
+        hardware: {gpu_type: NVIDIA H200, memory_limit_gb: 96}}";
+    let sweep = swept(text, &["batch_size=15..24"]).unwrap();
+    let fits: Vec<bool> = sweep
+        .points
+        .iter()
+        .map(|point| point.outcome.as_ref().unwrap().capacity)
+        .map(|capacity| capacity.needed <= capacity.bytes)
+        .collect();
+    assert!(!fits.is_sorted_by(|before, after| before >= after), "no luck is left to test with: {fits:?}");
+    let CapacityWall::Between { fits: last, too_large } = sweep.walls[0].capacity else { panic!("{:?}", sweep.walls) };
+    assert!(fits[..=last].iter().all(|fits| *fits) && !fits[too_large], "{last} {too_large} {fits:?}");
+}
+
 #[test]
 fn beyond_the_bandwidth_wall_nothing_brings_five_percent() {
     let text = include_str!("../../configs/plans/7b_inference.yaml");
