@@ -229,11 +229,12 @@ impl PlannedCommand {
             stated: &stated,
             same_tokens: settings.same_tokens(),
         };
+        let seen = resident_evidence(step, &self.prediction);
         let evidence = Evidence {
             cpu_wait: waits.of(run.pid),
-            data_wait: run.data_wait(),
-            own_code: run.own_code(),
-            ..resident_evidence(step, &self.prediction)
+            data_wait: run.data_wait(&seen.step),
+            own_code: run.own_code(&seen.step),
+            ..seen
         };
         explain(&subject, &evidence, &Bands::of(&self.job))
     }

@@ -254,18 +254,32 @@ impl StepCause {
     }
 }
 
+/// Steps that take so many times as long as others are not of their kind.
+const OTHER_STEPS: f64 = 1.5;
+
 impl HookedRun {
+    /// What is told of places in healthy steps, where those are such as a step of now; `step` is what that takes. A run that
+    /// has become slower makes late steps alone until what is usual has followed.
+    fn places_of(&self, step: &Reading<Seconds>) -> Option<&HookPlaces> {
+        let places = self.places.as_ref()?;
+        let of_others = places
+            .usual
+            .zip(step.value())
+            .is_some_and(|(usual, now)| now.0 > OTHER_STEPS * usual.0 || usual.0 > OTHER_STEPS * now.0);
+        (!of_others).then_some(places)
+    }
+
     /// Share of healthy steps in which it waits for a batch of its data loader.
     #[must_use]
-    pub fn data_wait(&self) -> Reading<Fraction> {
-        let share = self.places.as_ref().and_then(HookPlaces::data_share);
+    pub fn data_wait(&self, step: &Reading<Seconds>) -> Reading<Fraction> {
+        let share = self.places_of(step).and_then(HookPlaces::data_share);
         share.map_or_else(Reading::not_read, |share| Reading::measured(share, self.placed))
     }
 
     /// The code beside a step's work that a large part of healthy steps goes to.
     #[must_use]
-    pub fn own_code(&self) -> Reading<CodePlace> {
-        let place = self.places.as_ref().and_then(HookPlaces::own_code);
+    pub fn own_code(&self, step: &Reading<Seconds>) -> Reading<CodePlace> {
+        let place = self.places_of(step).and_then(HookPlaces::own_code);
         place.map_or_else(Reading::not_read, |place| Reading::measured(place.clone(), self.placed))
     }
 }

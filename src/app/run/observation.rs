@@ -158,10 +158,10 @@ fn with_progress(
     let slower = slower.map_or(1.0, |(told, usual)| told.0 / usual.0);
     let tokens = tokens.map(|rate| TokensPerSec(rate.0 * slower));
     Evidence {
+        data_wait: hooked.map_or_else(Reading::not_read, |run| run.data_wait(&step)),
+        own_code: hooked.map_or_else(Reading::not_read, |run| run.own_code(&step)),
         step,
         tokens,
-        data_wait: hooked.map_or_else(Reading::not_read, HookedRun::data_wait),
-        own_code: hooked.map_or_else(Reading::not_read, HookedRun::own_code),
         allocated: progress.peak_allocated,
         reserved: progress.peak_reserved,
         ..evidence

@@ -3,7 +3,7 @@
 use super::explained_of;
 use memwall::compare::{Circumstance, Evidence, Explanation};
 use memwall::reading::{Activity, CodePlace, HookPlaces, HookedRun, Moment, Reading};
-use memwall::units::Fraction;
+use memwall::units::{Fraction, Seconds};
 
 /// A run whose thread is in that call in so much of its steps.
 fn hooked(activity: Activity, share: f64) -> HookedRun {
@@ -22,13 +22,14 @@ fn hooked(activity: Activity, share: f64) -> HookedRun {
 /// is by plan.
 fn explained(run: &HookedRun, times: f64, busy: f64) -> Vec<Explanation> {
     let at = Moment(1_000);
+    let step = |plain: Seconds| Reading::measured(plain * times, at);
     explained_of("model: {preset: gpt2, batch_size: 8}\n", |plain| Evidence {
         device_used: Reading::measured(plain.device_used, at),
         settled: true,
-        step: Reading::measured(plain.step * times, at),
+        own_code: run.own_code(&step(plain.step)),
+        step: step(plain.step),
         busy: Reading::measured(Fraction(plain.busy.0 * busy), at),
         data_wait: Reading::measured(Fraction(0.0), at),
-        own_code: run.own_code(),
         ..Evidence::default()
     })
 }
@@ -46,6 +47,17 @@ fn code_beside_the_work_is_named_with_its_place() {
     let best = found.first().unwrap();
     assert!(best.fits);
     assert_eq!(best.words(), "75 % of the step in time.sleep, train.py:18");
+}
+
+/// A run that took 0.4 s a step and takes 1.9 s now: places in the steps before it are none of these.
+#[test]
+fn places_of_other_steps_are_not_taken_for_these() {
+    let mut run = hooked(Activity::Code, 0.9);
+    let now = |seconds| Reading::measured(Seconds(seconds), Moment(1_000));
+    assert!(run.own_code(&now(1.9)).value().is_some(), "nobody knows of which steps they are");
+    run.places.as_mut().unwrap().usual = Some(Seconds(0.4));
+    assert!(run.own_code(&now(1.9)).value().is_none() && run.data_wait(&now(1.9)).value().is_none());
+    assert!(run.own_code(&now(0.5)).value().is_some());
 }
 
 /// A thread that does something else while the device has work for the whole of the step delays nothing.
