@@ -89,12 +89,12 @@ pub fn walls(axes: &[Axis], points: &[SweepPoint]) -> Vec<AxisWalls> {
 
 fn capacity(along: &[(usize, &Outline)]) -> CapacityWall {
     let fits = |outline: &Outline| outline.capacity.needed <= outline.capacity.bytes;
-    let ends = |pair: &&[(usize, &Outline)]| fits(pair[0].1) && !fits(pair[1].1);
-    // Beyond the first that does not fit one may fit again by its allocator's luck: no wall to go by.
-    let end = match along.first() {
-        Some((_, first)) if fits(first) => along.windows(2).find(ends),
-        _ => along.windows(2).rev().find(ends),
-    };
+    // Beyond one that does not fit others may fit again by their allocator's luck: the wall ends the longest stretch.
+    let stretches = along.chunk_by(|one, next| fits(one.1) || !fits(next.1));
+    let length = |stretch: &&[(usize, &Outline)]| stretch.iter().filter(|(_, outline)| fits(outline)).count();
+    let ended = stretches.filter(|stretch| stretch.last().is_some_and(|(_, last)| !fits(last)));
+    let longest = ended.max_by_key(length).unwrap_or_default();
+    let end = longest.windows(2).find(|pair| fits(pair[0].1) && !fits(pair[1].1));
     // More of a key may need less (ranks that share out the states): the wall is then on the other side.
     let start = along.windows(2).find(|pair| !fits(pair[0].1) && fits(pair[1].1));
     match (end, start) {

@@ -182,7 +182,7 @@ impl Plans {
     /// Whether the plan in front was named, is not there, and is still to be begun.
     #[must_use]
     pub fn is_unbegun(&self) -> bool {
-        self.new_at.is_some() && self.editor.is_unbegun()
+        self.editor.is_unbegun()
     }
 }
 

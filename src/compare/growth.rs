@@ -46,9 +46,9 @@ pub struct MemoryRise {
 impl MemoryRise {
     /// With so much more of every figure that is counted.
     #[must_use]
-    pub fn and(self, more: Bytes) -> Self {
-        let with = |bytes: Bytes| bytes + more;
-        Self { device: with(self.device), peak: self.peak.map(with), reserved: self.reserved.map(with) }
+    pub fn with(self, more: Bytes) -> Self {
+        let risen = |bytes: Bytes| bytes + more;
+        Self { device: risen(self.device), peak: self.peak.map(risen), reserved: self.reserved.map(risen) }
     }
 }
 

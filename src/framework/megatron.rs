@@ -169,6 +169,10 @@ pub(super) const PROFILE: Profile = Profile {
              core/models/vision/clip_vit_model.py",
         ),
         only_gpt2: rule(false, ARGUMENTS),
+        learned_positions: rule(
+            true,
+            "megatron-core 0.16, core/models/T5/t5_model.py, `T5Model`; relative ones are not predicted",
+        ),
         splits: rule(ModelParallelism::ALL, "megatron-core 0.16, core/parallel_state.py, initialize_model_parallel"),
         serves_in: rule(ModelParallelism::ALL, "megatron-core 0.16, core/parallel_state.py, initialize_model_parallel"),
         experts_in_tensor: rule(false, "megatron-core 0.16, core/parallel_state.py, initialize_model_parallel"),

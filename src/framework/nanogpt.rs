@@ -35,6 +35,7 @@ pub(super) const PROFILE: Profile = Profile {
     support: Support {
         kinds: rule(&[ModelType::TransformerDecoder], "karpathy/nanoGPT, model.py, GPT"),
         only_gpt2: rule(true, "karpathy/nanoGPT, model.py, Block and GPT (wpe)"),
+        learned_positions: rule(false, "karpathy/nanoGPT, model.py, Block and GPT (wpe)"),
         splits: rule(&[], "karpathy/nanoGPT, train.py, DDP alone"),
         serves_in: rule(&[], "karpathy/nanoGPT, sample.py (one process)"),
         shards: rule(&[Sharding::None], "karpathy/nanoGPT, train.py, DDP alone"),

@@ -172,6 +172,8 @@ pub struct Support {
     pub kinds: Rule<&'static [ModelType]>,
     /// Its decoders are GPT-2's alone: learned positions, LayerNorm, GELU, as many KV heads as heads, no experts.
     pub only_gpt2: Rule<bool>,
+    /// Its encoder-decoders are of one class with learned positions.
+    pub learned_positions: Rule<bool>,
     /// How its own scripts cut a model that trains.
     pub splits: Rule<&'static [ModelParallelism]>,
     /// The same of a model that serves.

@@ -103,6 +103,7 @@ pub(super) const OPTIMIZER: OptimizerRules = OptimizerRules {
 pub(super) const SUPPORT: Support = Support {
     kinds: rule(ModelType::ALL, "transformers 4.57.6, models/auto/modeling_auto.py; diffusers, models/unets/"),
     only_gpt2: rule(false, MODELING),
+    learned_positions: rule(false, MODELING),
     splits: rule(
         ModelParallelism::ALL,
         "accelerate 1.15, parallelism_config.py, ParallelismConfig; DeepSpeed, runtime/pipe/engine.py; transformers \

@@ -8,7 +8,7 @@ use super::architecture::{
 use super::layers::LayerList;
 use crate::framework::Layout;
 use crate::plan::keys;
-use crate::plan::keywords::{Activation, ModelType, Norm, Position};
+use crate::plan::keywords::{Activation, ModelType, Norm};
 use crate::plan::{ArchitecturePart, Fault, MlaPart, MoePart};
 
 const HERE: &str = "model.architecture";
@@ -60,14 +60,13 @@ const fn kind_of(part: &ArchitecturePart) -> ModelType {
 /// A stack of these sizes with what the fields choose; what they leave open is as the GPT
 /// family has it, or as Llama does where the activation is gated.
 fn with_choices(part: &ArchitecturePart, sizes: Sizes, activation: Activation) -> Result<Decoder, Fault> {
-    let gated = matches!(activation, Activation::Swiglu | Activation::Geglu);
-    let norm = part.norm.unwrap_or(if gated { Norm::Rmsnorm } else { Norm::Layernorm });
-    let bias = part.linear_bias.unwrap_or(!gated);
+    let gated = part.is_gated();
+    let (norm, bias) = (part.norm_taken(), part.has_biases());
     Ok(Decoder {
         vocab_multiple: part.vocab_padding_multiple,
         max_positions: part.max_position_embeddings,
-        tie_embeddings: part.tie_embeddings.unwrap_or(!gated),
-        position: part.position.unwrap_or(if gated { Position::Rope } else { Position::Learned }),
+        tie_embeddings: part.ties_embeddings(),
+        position: part.position_taken(),
         act: act(activation),
         gated,
         norm,
@@ -110,20 +109,19 @@ fn of_transformer(
         None if heads > 0 && hidden % heads == 0 => hidden / heads,
         None => return Err(fault("num_attention_heads", format!("{heads} heads do not divide hidden_size {hidden}"))),
     };
-    let vocab = part.vocab_size.unwrap_or_else(|| {
-        assume("vocab_size", "50257 (GPT-2's)".to_owned());
-        50_257
-    });
+    let vocab = part.vocabulary_taken();
+    if part.vocab_size.is_none() {
+        assume("vocab_size", format!("{vocab} (GPT-2's)"));
+    }
     let activation = part.activation.unwrap_or_else(|| {
         assume("activation", "gelu".to_owned());
         Activation::Gelu
     });
-    let gated = matches!(activation, Activation::Swiglu | Activation::Geglu);
-    let intermediate = part.intermediate_size.unwrap_or_else(|| {
-        let width = if gated { hidden.saturating_mul(8).div_ceil(3) } else { hidden.saturating_mul(4) };
-        assume("intermediate_size", width.to_string());
-        width
-    });
+    let gated = part.is_gated();
+    let intermediate = part.intermediate_taken(hidden);
+    if part.intermediate_size.is_none() {
+        assume("intermediate_size", intermediate.to_string());
+    }
     let sizes = Sizes { hidden, layers, heads, kv_heads, head_dim, intermediate, vocab };
     let decoder = with_choices(part, sizes, activation)?;
     let open: [(&str, bool, String); 4] = [
@@ -133,7 +131,7 @@ fn of_transformer(
         ("linear_bias", part.linear_bias.is_none(), decoder.mlp_bias.to_string()),
     ];
     for (key, _, value) in open.into_iter().filter(|(_, open, _)| *open) {
-        assume(key, format!("{value} (as {} have it)", if gated { "Llama's kin" } else { "GPT-2's kin" }));
+        assume(key, format!("{value} (as {} has it)", if gated { "Llama" } else { "GPT-2" }));
     }
     let decoder = match &decoder.mla {
         Some(mla) => Decoder {

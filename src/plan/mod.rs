@@ -17,6 +17,7 @@ mod lines;
 mod load;
 mod nearest;
 mod node;
+mod open_fields;
 mod overlay;
 mod place;
 mod read;

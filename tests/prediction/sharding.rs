@@ -146,7 +146,7 @@ fn fsdps_second_stage_shares_weights_out_and_leaves_them_gathered() {
         for prediction in [&kept, &resharded] {
             assert_eq!(term(prediction, Phase::Backward, "weight gradients in flight"), in_flight);
         }
-        assert!(kept.time.step.0 <= resharded.time.step.0);
+        assert!(kept.time.step.0 <= resharded.time.step.0 * (1.0 + 1e-9));
     }
 }
 

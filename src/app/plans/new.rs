@@ -44,6 +44,11 @@ pub fn chosen(state: &mut State, name: &str) -> Vec<Effect> {
     let path = state.plans.new_at.take();
     let (gpu, gpus) = hardware(state);
     let Some((base, text)) = text_of(name, &gpu, gpus, &state.catalog) else {
+        // Where it is no file either, the question stands as before.
+        if state.plans.is_unbegun() {
+            ask(state, path);
+            state.notice = None;
+        }
         return vec![Effect::Open(name.into())];
     };
     begin(state, path.as_deref(), &base, &text);

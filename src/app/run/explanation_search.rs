@@ -169,20 +169,20 @@ fn without_growth(state: &State, evidence: Evidence) -> Evidence {
     if !outlook.is_growing() {
         return evidence;
     }
-    match outlook.grown(stepping_since(state)) {
+    let started = state.monitor.attached.as_ref().and_then(|attached| attached.started);
+    let started = started.map(|seconds| Moment(seconds * 1000));
+    match outlook.grown(started, started.and_then(|started| first_step(state, started))) {
         Some(rise) => evidence.before_growth(rise),
         None => evidence.without_memory(),
     }
 }
 
-/// When the attached process made its first step, as far as its age and its steps so far tell.
-fn stepping_since(state: &State) -> Option<Moment> {
-    let started = Moment(state.monitor.attached.as_ref()?.started? * 1000);
-    let told = state.run.telemetry.progress(&state.monitor, state.now);
-    let steps = told.and_then(|(_, known)| Some(*known.step.value()? as f64 * known.step_time.value()?.0));
-    // One that goes on from a checkpoint counts steps of others.
-    let first = steps.map(|seconds| Moment(state.now.0.saturating_sub((seconds * 1000.0) as u64)));
-    Some(first.map_or(started, |first| first.max(started)))
+/// When a process that `started` then made its first step, by its steps so far; none where it goes on from a checkpoint and
+/// counts those of others.
+fn first_step(state: &State, started: Moment) -> Option<Moment> {
+    let (_, known) = state.run.telemetry.progress(&state.monitor, state.now)?;
+    let seconds = *known.step.value()? as f64 * known.step_time.value()?.0;
+    Some(Moment(state.now.0.saturating_sub((seconds * 1000.0) as u64))).filter(|first| *first >= started)
 }
 
 /// That nothing which was tried explains what is observed, and in brackets what was, or what would tell more; none while

@@ -20,8 +20,9 @@ const RECENT: Seconds = Seconds(600.0);
 /// What rose before anybody looked may be so much of what was held then: less than a band is wide.
 const UNSEEN: f64 = 0.02;
 
-/// And so much of it where tensors are kept from step to step, which they were from the first step on.
-const FORETOLD: f64 = 0.2;
+/// And so much of it where tensors are kept from step to step, which they were from the first step on: of more, too little
+/// is left that was seen.
+const EXTRAPOLATED: f64 = 0.2;
 
 /// What the memory of the watched device does over time.
 #[derive(Debug, Clone, Default)]
@@ -45,19 +46,19 @@ impl Outlook {
         matches!(self.memory, Forecast::Growing(_))
     }
 
-    /// How much of what a run holds that has made steps since `stepping` has come with time; none where it had risen far
-    /// before anybody looked.
+    /// How much of what a run holds that began by `started`, and made its first step at `stepping` where that is known, has
+    /// come with time; none where it may have risen far before anybody looked.
     #[must_use]
-    pub fn grown(&self, stepping: Option<Moment>) -> Option<MemoryRise> {
+    pub fn grown(&self, started: Option<Moment>, stepping: Option<Moment>) -> Option<MemoryRise> {
         let Forecast::Growing(growth) = self.memory else { return None };
         let first = self.counts.points().next()?;
-        let unseen = growth.rate.0 * first.0.since(stepping?).0;
+        let unseen = |since: Moment| growth.rate.0 * first.0.since(since).0;
         let risen = self.counts.risen()?;
-        if unseen <= UNSEEN * first.1.as_f64() {
+        if unseen(stepping.or(started)?) <= UNSEEN * first.1.as_f64() {
             return Some(risen);
         }
-        let foretold = self.grows == Some(GrowthKind::Leak) && unseen <= FORETOLD * first.1.as_f64();
-        foretold.then(|| risen.and(Bytes(unseen as u64)))
+        let before = stepping.filter(|_| self.grows == Some(GrowthKind::Leak)).map(unseen)?;
+        (before <= EXTRAPOLATED * first.1.as_f64()).then(|| risen.with(Bytes(before as u64)))
     }
 }
 

@@ -135,6 +135,10 @@ fn busy_cpu(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f6
 
 fn data_loading(plain: &Expectation, evidence: &Evidence) -> Option<(Expectation, f64)> {
     let mut delay = delay(plain, evidence)?;
+    // That steps are long is all that speaks for it then, as for anything else.
+    if evidence.data_wait.value().is_none() && evidence.busy.value().is_none() {
+        return None;
+    }
     let free = if evidence.data_wait.value().is_some() { 0.0 } else { FREE };
     if let Some(share) = evidence.data_wait.value() {
         // Where its stack is seen it waits for no longer than that.

@@ -78,7 +78,7 @@ fn assumed(list: &mut MegatronArguments, plan: &Plan, catalog: &Catalog, degrees
     if let Some(kind) = plan.model.model_type.filter(|kind| *kind != ModelType::TransformerDecoder) {
         list.note(format!("model.type: {kind}; these arguments are those of a decoder, pretrain_gpt.py"));
     }
-    if part.as_ref().is_some_and(|part| part.position == Some(Position::Rope)) {
+    if part.as_ref().is_some_and(|part| part.position_taken() == Position::Rope) {
         match shape::rotary_base(plan) {
             Some(base) => list.value("rotary-base", Some(base)),
             None => {
@@ -98,6 +98,8 @@ fn assumed(list: &mut MegatronArguments, plan: &Plan, catalog: &Catalog, degrees
         None => {}
     }
     let experts = part.is_some_and(|part| part.moe.is_some());
+    // Predicted grouped where the plan is silent; Megatron takes them one by one (`moe_grouped_gemm: bool = False`).
+    list.flag("moe-grouped-gemm", experts && plan.training.moe_grouped_gemm != Some(false));
     if experts && plan.training.moe_grouped_gemm == Some(false) {
         list.note("training.moe_grouped_gemm: false is said by leaving --moe-grouped-gemm out");
     }
@@ -111,21 +113,18 @@ fn assumed(list: &mut MegatronArguments, plan: &Plan, catalog: &Catalog, degrees
 const PADDING: u64 = 128;
 
 fn model(list: &mut MegatronArguments, part: &ArchitecturePart) {
-    // What a plan leaves open is as predictions take it.
-    let gated = matches!(part.activation, Some(Activation::Swiglu | Activation::Geglu));
     list.value("num-layers", part.num_layers);
     list.value("hidden-size", part.hidden_size);
-    list.value("ffn-hidden-size", part.intermediate_size);
+    list.value("ffn-hidden-size", part.hidden_size.map(|hidden| part.intermediate_taken(hidden)));
     list.value("num-attention-heads", part.num_attention_heads);
     if let Some(groups) = part.num_kv_heads.filter(|groups| Some(*groups) != part.num_attention_heads) {
         list.flag("group-query-attention", true);
         list.value("num-query-groups", Some(groups));
     }
     list.value("kv-channels", part.head_dim);
-    list.value("vocab-size", part.vocab_size);
-    list.flag("untie-embeddings-and-output-weights", !part.tie_embeddings.unwrap_or(!gated));
-    let usual = if gated { Position::Rope } else { Position::Learned };
-    match part.position.unwrap_or(usual) {
+    list.value("vocab-size", Some(part.vocabulary_taken()));
+    list.flag("untie-embeddings-and-output-weights", !part.ties_embeddings());
+    match part.position_taken() {
         Position::Rope => list.value("position-embedding-type", Some("rope")),
         Position::Learned => list.value("position-embedding-type", Some("learned_absolute")),
         Position::None => list.value("position-embedding-type", Some("none")),
@@ -139,9 +138,8 @@ fn model(list: &mut MegatronArguments, part: &ArchitecturePart) {
         Some(Activation::Relu) => list.note("model.architecture.activation: ReLU has no argument"),
         Some(Activation::Gelu) | None => {}
     }
-    let norm = part.norm.unwrap_or(if gated { Norm::Rmsnorm } else { Norm::Layernorm });
-    list.value("normalization", Some(if norm == Norm::Rmsnorm { "RMSNorm" } else { "LayerNorm" }));
-    list.flag("disable-bias-linear", !part.linear_bias.unwrap_or(!gated));
+    list.value("normalization", Some(if part.norm_taken() == Norm::Rmsnorm { "RMSNorm" } else { "LayerNorm" }));
+    list.flag("disable-bias-linear", !part.has_biases());
     list.flag("add-qkv-bias", part.qkv_bias == Some(true));
     list.flag("qk-layernorm", part.qk_norm == Some(true));
     list.value("window-size", part.sliding_window.map(|tokens| format!("{},0", tokens.saturating_sub(1))));
@@ -183,7 +181,6 @@ fn training(list: &mut MegatronArguments, plan: &Plan, catalog: &Catalog) {
     list.flag("attention-softmax-in-fp32", part.attention_softmax_fp32 == Some(true));
     list.flag("defer-embedding-wgrad-compute", part.defer_embedding_wgrad == Some(true));
     list.flag("deterministic-mode", part.deterministic == Some(true));
-    list.flag("moe-grouped-gemm", part.moe_grouped_gemm == Some(true));
     list.value("moe-expert-capacity-factor", part.moe_capacity_factor);
     list.value("cuda-graph-impl", part.cuda_graph.map(|graph| graph.name()));
     match part.cpu_offload {

@@ -2,7 +2,7 @@
 
 use super::speed::exchanges_as_recipes;
 use super::storage::has_typed_masters;
-use super::training::{has_no_such_loss, recomputes_blocks};
+use super::training::{has_logit_free_loss, keeps_no_logits, recomputes_blocks};
 use super::{Degrees, Notes};
 use crate::framework::Profile;
 use crate::model::{Architecture, EncoderDecoder, Input, ModelShape, Start};
@@ -135,7 +135,7 @@ impl IdleKeys<'_> {
         ]
     }
 
-    fn of_training(&self) -> [Idle; 24] {
+    fn of_training(&self) -> [Idle; 25] {
         let (t, inference) = (&self.plan.training, self.inference);
         let latent = matches!(&self.architecture.shape, ModelShape::Decoder(decoder) if decoder.mla.is_some());
         let caches = inference && latent && t.use_cache != Some(false);
@@ -150,6 +150,7 @@ impl IdleKeys<'_> {
         let tower = t.lora.as_ref().is_some_and(|lora| lora.vision_tower == Some(true));
         let shards_in_fp8 = self.in_fp8() && self.profile.modules.fp8_shards.is;
         let other = t.cpu_offload.is_some_and(|offload| offload != CpuOffload::Activations);
+        let logits = t.loss.is_some_and(keeps_no_logits) && !has_logit_free_loss(self.architecture);
         let unread = |given: bool, key: &'static str| (given && !self.reads(key), key);
         [
             (tower && !self.sees(), "training.lora.vision_tower"),
@@ -183,6 +184,7 @@ impl IdleKeys<'_> {
             unread(t.distributed_optimizer.is_some(), "training.distributed_optimizer"),
             (inference && t.optimizer.is_some(), "training.optimizer (inference)"),
             (inference && t.loss.is_some(), "training.loss (inference)"),
+            (logits && !inference, "training.loss (it keeps no logits of a vocabulary, of which this model has none)"),
             (inference && t.activation_checkpointing.is_some(), "training.activation_checkpointing (inference)"),
             (inference && t.reference_model == Some(true), "training.reference_model (inference)"),
         ]
@@ -249,7 +251,7 @@ impl IdleKeys<'_> {
         ]
     }
 
-    fn left_out(&self) -> [Idle; 5] {
+    fn left_out(&self) -> [Idle; 4] {
         let (t, shape) = (&self.plan.training, &self.architecture.shape);
         let plain = matches!(shape, ModelShape::Layers(_) | ModelShape::ResidualNet(_));
         let recomputes = t.activation_checkpointing.as_ref().is_some_and(|kind| *kind != Checkpointing::None);
@@ -258,14 +260,8 @@ impl IdleKeys<'_> {
         let answers = self.inference && matches!(shape, ModelShape::EncoderDecoder(_));
         [
             (answers && t.use_cache != Some(false), keys::training::use_cache),
-            (
-                denoises && t.frozen_models_billions.is_none(),
-                "VAE and text encoders beside it (training.frozen_models_billions adds their weights)",
-            ),
-            (
-                !self.inference && t.loss.is_some_and(|loss| has_no_such_loss(loss, self.architecture)),
-                keys::training::loss,
-            ),
+            // What prepares its inputs, or paints what it answers; in training their weights have a key.
+            (denoises && (self.inference || t.frozen_models_billions.is_none()), "VAE and text encoders"),
             (plain && recomputes && !self.inference, keys::training::activation_checkpointing),
             (t.moe_capacity_factor.is_some_and(|room| room < 1.0), keys::training::moe_capacity_factor),
         ]

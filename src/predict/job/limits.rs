@@ -72,12 +72,6 @@ fn families(profile: &Profile, architecture: &Architecture, training: &Training,
     if architecture.family == Family::Albert && profile.modules.family_classes.is && recomputes {
         notes.fault(keys::training::activation_checkpointing, "transformers' ALBERT has none; must be none");
     }
-    // flash-attn, csrc/flash_attn/flash_api.cpp, `mha_fwd`: "only supports head dimension at most 256".
-    let wide = architecture.block().map_or(0, |block| block.head_dim);
-    if training.attention == Attention::Flash && wide > 256 {
-        notes
-            .fault(keys::training::attention, format!("flash takes heads of 256 at most, these have {wide}; say sdpa"));
-    }
     // ModernBERT's own way with flash-attn takes the padding out of its batch (models/modernbert/modeling_modernbert.py,
     // `_unpad_modernbert_input`).
     if architecture.family == Family::ModernBert
@@ -92,7 +86,6 @@ fn families(profile: &Profile, architecture: &Architecture, training: &Training,
 fn recomputed_modules(architecture: &Architecture, training: &Training, notes: &mut Notes) {
     let Checkpointing::Modules(modules) = &training.checkpointing else { return };
     let latent = architecture.block().is_some_and(|block| block.mla.is_some());
-    let routes = architecture.block().is_some_and(|block| block.moe.is_some());
     let mut refuse = |module: RecomputeModule, why: &str| {
         if modules.contains(&module) {
             notes.fault(keys::training::activation_checkpointing, format!("{module}: {why}"));
@@ -101,7 +94,7 @@ fn recomputed_modules(architecture: &Architecture, training: &Training, notes: &
     if !latent {
         refuse(RecomputeModule::MlaUpProj, "Megatron has it with multi-latent attention alone");
     }
-    if routes && !training.grouped_experts {
+    if !training.grouped_experts {
         refuse(RecomputeModule::MoeAct, "Megatron has it with moe_grouped_gemm alone");
     }
 }
@@ -127,7 +120,9 @@ fn switches(
         let words = "over data-parallel ranks, for which transformers has no switch: tokens are sent all to all";
         notes.assume(keys::distribution::expert_parallel, format!("{} {words}", degrees.expert));
     }
-    recomputed_modules(architecture, training, notes);
+    if own {
+        recomputed_modules(architecture, training, notes);
+    }
     let keeps = !profile.support.offload.is.allows(CpuOffload::Parameters, 1, false);
     if training.cpu_offload == CpuOffload::Parameters && keeps {
         let words = "parameters, for which the framework has no switch: it keeps its weights on the GPU";

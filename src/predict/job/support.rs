@@ -2,7 +2,7 @@
 
 use super::{Degrees, Notes};
 use crate::framework::{ModelParallelism, Profile};
-use crate::model::{Architecture, Decoder, EncoderDecoder, ModelShape, Start};
+use crate::model::{Architecture, Decoder, ModelShape, Start};
 use crate::plan::keywords::{Mode, ModelType, Norm, Position};
 use crate::plan::{Plan, keys};
 
@@ -33,11 +33,10 @@ fn kind(profile: &Profile, architecture: &Architecture, notes: &mut Notes) -> bo
         notes.fault(keys::model::framework, words);
         return false;
     }
-    let biased = |model: &EncoderDecoder| matches!(model.start, Start::Relative { .. });
-    let relative = matches!(&architecture.shape, ModelShape::EncoderDecoder(model) if biased(model));
-    if relative && !profile.modules.family_classes.is {
+    let foreign = matches!(&architecture.shape, ModelShape::EncoderDecoder(model) if model.start != Start::Learned);
+    if foreign && profile.support.learned_positions.is {
         let words = format!(
-            "{}: T5's learned bias on its scores is predicted as transformers runs it alone; leave it out, or say pytorch",
+            "{}: of encoder-decoders its own T5 of learned positions is predicted; leave it out, or say pytorch",
             profile.name()
         );
         notes.fault(keys::model::framework, words);

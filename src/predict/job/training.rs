@@ -145,6 +145,7 @@ pub(super) fn resolve(
         false => CpuOffload::None,
     };
     note_reentrant(part, profile, notes);
+    wide_heads(part, architecture, notes);
     if mode == Mode::Train && lora.is_none() {
         check_frozen(part.frozen.as_deref().unwrap_or_default(), architecture, profile, notes);
     }
@@ -190,6 +191,14 @@ pub(super) fn resolve(
     }
 }
 
+/// flash-attn refuses wider heads (csrc/flash_attn/flash_api.cpp, `mha_fwd`: "only supports head dimension at most 256").
+fn wide_heads(part: &TrainingPart, architecture: &Architecture, notes: &mut Notes) {
+    let wide = architecture.block().map_or(0, |block| block.head_dim);
+    if part.attention == Some(Attention::Flash) && wide > 256 {
+        notes.fault(keys::training::attention, format!("flash takes heads of 256 at most, these have {wide}"));
+    }
+}
+
 /// How blocks are recomputed decides what runs again, and transformers' own default changed.
 fn note_reentrant(part: &TrainingPart, profile: &Profile, notes: &mut Notes) {
     if recomputes_blocks(part) && part.use_reentrant.is_none() && profile.modules.python_names.is {
@@ -200,19 +209,22 @@ fn note_reentrant(part: &TrainingPart, profile: &Profile, notes: &mut Notes) {
     }
 }
 
-/// The optimizer and the loss. What does not run is not worth a line.
-/// Whether a loss that keeps no logits has nothing to take the place of: only what says the next token has logits of the
-/// vocabulary that such kernels are written for.
-pub(super) fn has_no_such_loss(loss: Loss, architecture: &Architecture) -> bool {
-    let says_tokens = match &architecture.shape {
+/// Whether a loss computes its gradient from the hidden states, without keeping logits.
+pub(super) const fn keeps_no_logits(loss: Loss) -> bool {
+    matches!(loss, Loss::Fused | Loss::Chunked)
+}
+
+/// Whether there is such a loss for a model: Liger's and torchtune's are written for what says the next token.
+pub(super) fn has_logit_free_loss(architecture: &Architecture) -> bool {
+    match &architecture.shape {
         ModelShape::Decoder(decoder) => decoder.says == DecoderOutput::Tokens,
         // Its loss is its own code.
         ModelShape::Traced(_) => true,
         _ => false,
-    };
-    matches!(loss, Loss::Fused | Loss::Chunked) && !says_tokens
+    }
 }
 
+/// The optimizer and the loss. What does not run is not worth a line.
 fn steps(
     part: &TrainingPart,
     mode: Mode,
@@ -227,7 +239,7 @@ fn steps(
         ),
         Mode::Inference => (part.optimizer.unwrap_or(default), part.loss.unwrap_or(loss)),
     };
-    let loss = if has_no_such_loss(loss, architecture) { Loss::Hf } else { loss };
+    let loss = if keeps_no_logits(loss) && !has_logit_free_loss(architecture) { Loss::Hf } else { loss };
     let fused = profile.optimizer.always_fused.is && optimizer == Optimizer::Adamw;
     (if fused { Optimizer::AdamwFused } else { optimizer }, loss)
 }

@@ -122,11 +122,7 @@ impl fmt::Display for TimeFormula {
                 Ok(())
             }
             Self::Launch { host, each_us, busy, reads, gathers } => {
-                let gathered = if *gathers {
-                    " and to gather sharded modules, some 26 to 50 such times each and 2 to 4 a parameter,"
-                } else {
-                    ""
-                };
+                let gathered = if *gathers { " and to gather sharded modules, tens of such times each," } else { "" };
                 write!(
                     f,
                     "a micro batch: {host} to launch its kernels at {} µs each{gathered} beside {busy} of the GPU; {reads} to \

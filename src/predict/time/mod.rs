@@ -334,8 +334,7 @@ fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Second
     let share = if train { 1.0 } else { 1.0 / 3.0 };
     let (dense, _) = peak(job, Unit::Matrix(job.storage.compute), true);
     // A reference model's pass trains nothing.
-    let beside = if job.training.reference_pass { cost.flops.forward * 0.5 } else { Flops::ZERO };
-    let own = cost.flops.forward + cost.flops.backward - cost.flops.recompute - beside;
+    let own = cost.flops.forward + cost.flops.backward - cost.flops.recompute - cost.reference;
     let sees = job.architecture.sight().is_some();
     let reads = matches!(input, Input::Tokens(_));
     let formula = reads && counted(&job.training, &job.architecture).is_none();
@@ -343,7 +342,7 @@ fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Second
     let model_flops = if formula { by_formula } else { own.0 / seconds };
     let mfu = ((reads || sees) && train && dense.0 > 0.0).then(|| model_flops / dense.0);
     let has_tokens = !matches!(input, Input::Image(..) | Input::Captioned(_));
-    let again = if own.0 > 0.0 { 1.0 + (cost.flops.recompute + beside).0 / own.0 } else { 1.0 };
+    let again = if own.0 > 0.0 { 1.0 + (cost.flops.recompute + cost.reference).0 / own.0 } else { 1.0 };
     let bytes = cost.traffic.total().as_f64();
     let hours = job.total_tokens.filter(|_| train && has_tokens).map(|all| all / (tokens / seconds) / 3600.0);
     StepTime {

@@ -74,7 +74,7 @@ fn residual_json<T>(residual: &Residual<T>, number: impl Fn(&T) -> Value) -> Val
         "predicted": number(&residual.predicted),
         "observed": reading(&residual.observed, &number),
         "off": residual.relative,
-        "beyond_band": residual.notable,
+        "beyond_band": residual.observed.value().map(|_| residual.notable),
     })
 }
 
@@ -88,7 +88,9 @@ fn progress_json(state: &State) -> Value {
     let run = &state.run.telemetry;
     let Some((_, known)) = run.progress(&state.monitor, state.now) else { return Value::Null };
     let count = |count: &Reading<u64>| reading(count, |count| json!(count));
-    let number = |number: &Reading<f64>| reading(number, |number| json!(number));
+    // JSON has no number that is none: a loss that broke is said in a word.
+    let of = |number: &f64| if number.is_finite() { json!(number) } else { json!(number.to_string()) };
+    let number = |number: &Reading<f64>| reading(number, of);
     let seconds = |time: &Reading<Seconds>| reading(time, |time| json!(time.0));
     let rate = |rate: &Reading<TokensPerSec>| reading(rate, |rate| json!(rate.0));
     let bytes = |bytes: &Reading<Bytes>| reading(bytes, |bytes| json!(bytes.0));

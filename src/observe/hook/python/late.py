@@ -87,14 +87,28 @@ class _LateSteps:
         ordered = sorted(took for took, _, _ in times)
         if len(ordered) < _LEAST_TIMES:
             return
-        first = self.usual is None
+        first, before = self.usual is None, self.usual
         self.median = ordered[len(ordered) // 2]
         self.usual, hook.late_s = self.late_from(self.usual_kind(times, ordered), ordered)
+        if not first and self.is_another_phase(times, before):
+            self.forget_healthy()
         if first:
             # Of the steps until now nobody knew that they were late.
             for took, step, ended in times:
                 if took > hook.late_s:
                     self.note_late(step, took, ended)
+
+    def is_another_phase(self, times, before):
+        """Whether all of the newest steps are such as what is usual now, and far from what was `before`."""
+        slower = self.usual > _LATE * before
+        if not slower and before <= _LATE * self.usual:
+            return False
+        between = (self.usual * before) ** 0.5
+        return all((took > between) == slower for took, _, _ in times[-_LEAST_TIMES:])
+
+    def forget_healthy(self):
+        """What steps of an earlier phase did says nothing of those of this one."""
+        self.healthy, self.shares, self.insides, self.batches = 0, {}, {}, _Batches()
 
     def late_from(self, usual, ordered):
         """The usual one of some step times in order, and from when on a step is late."""

@@ -117,6 +117,8 @@ impl Passes {
 pub(in crate::predict) struct Cost {
     pub flops: StepFlops,
     pub traffic: Traffic,
+    /// Operations of a reference model's pass, which are among those forward.
+    pub reference: Flops,
     pub compute: Seconds,
     pub memory_bound: Seconds,
     /// What of them is outside of the passes: the optimizer's part, and pages that a CPU's process uses first.
@@ -134,14 +136,15 @@ pub(in crate::predict) fn of_stage(
     resident: &Resident,
 ) -> Cost {
     let (mut flops, mut compute, mut memory) = (PassFlops::default(), Seconds::ZERO, Seconds::ZERO);
-    let mut traffic = Traffic::default();
+    let (mut traffic, mut reference) = (Traffic::default(), Flops::ZERO);
     for (passed, times) in passes.of_stage(job, step, layers, ends) {
         let count = times as f64;
         // The reference model's forward pass: its share of the passes' kernels once more.
         let forward = passed.pass.card.forward.ratio_to(passed.pass.card.all()).unwrap_or(0.0);
         let share = if job.training.reference_pass { 1.0 + forward } else { 1.0 };
-        let forwards = if job.training.reference_pass { 2.0 } else { 1.0 };
-        flops.forward += passed.flops.forward * (count * forwards);
+        let referred = if job.training.reference_pass { passed.flops.forward * count } else { Flops::ZERO };
+        reference += referred;
+        flops.forward += passed.flops.forward * count + referred;
         flops.backward += passed.flops.backward * count;
         flops.recompute += passed.flops.recompute * count;
         compute += passed.compute * (count * share);
@@ -160,6 +163,7 @@ pub(in crate::predict) fn of_stage(
             backward: flops.backward + flops.recompute,
             recompute: flops.recompute,
         },
+        reference,
         traffic,
         compute,
         memory_bound: memory,

@@ -135,7 +135,7 @@ impl Tally<'_> {
                 true => ModuleRerun::Inside,
                 false => ModuleRerun::Nothing,
             };
-            self.sums.pass.held = modules.waits(rows, rerun, each);
+            self.sums.pass.held = modules.waits(tape, rows, rerun, each);
             self.launches.add(modules.launches(tape, rerun), 1);
         }
         let Launches { forward, backward } = self.launches;

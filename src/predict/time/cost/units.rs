@@ -9,16 +9,28 @@ use std::collections::VecDeque;
 use crate::model::{Op, Tape, Work};
 use crate::plan::keywords::{Engine, Sharding};
 use crate::predict::job::Job;
-use crate::predict::memory::replay;
 use crate::predict::time::pass_costs::PassCosts;
 use crate::units::Seconds;
 
 use super::detailed_pass::Launches;
 
-/// The host's time for a module, and more for each of its parameters, in launches of a linear layer.
+/// The host's time for a module, in launches of a linear layer: streams, events and collectives are part of it. And more for
+/// each of its parameters and for the gradient of each that is trained, which is Python alone and takes the time that it was
+/// measured to take, in launches of [`LINEAR`].
 struct HostTime {
     module: Launches,
     parameter: Launches,
+    gradient: f64,
+}
+
+/// Microseconds that PyTorch's frameworks take for a linear layer (configs/efficiency.yaml, `host_us`).
+const LINEAR: f64 = 13.5;
+
+/// Parameters of a module: all, and those with gradients.
+#[derive(Clone, Copy)]
+struct ParameterCount {
+    all: f64,
+    trained: f64,
 }
 
 /// `FullyShardedDataParallel` about 24 modules of 1 to 12 linear layers of 8 x 8 against the bare modules' passes, on one host,
@@ -26,26 +38,31 @@ struct HostTime {
 /// forward, 226 to 352 backward, beside 4.75 for a layer).
 const FSDP1: HostTime = HostTime {
     module: Launches { forward: 39.3, backward: 45.0 },
-    parameter: Launches { forward: 2.3, backward: 2.4 },
+    parameter: Launches { forward: 11.0 / LINEAR, backward: 11.5 / LINEAR },
+    gradient: 0.0,
 };
-/// The same of `fully_shard` (185 to 290 us, 195 to 403): it goes through the parameters one by one
-/// (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py).
+/// The same of `fully_shard` (185 to 290 us, 195 to 403): it goes through the parameters one by one, and through the gradients
+/// of those that are trained (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py; 283 and 290 where eleven of twelve are
+/// frozen). With 400 parameters it took 4.7 and 11.1 ms, on a busy machine; by these it is 4.0 and 7.8.
 const FSDP2: HostTime = HostTime {
     module: Launches { forward: 36.9, backward: 37.1 },
-    parameter: Launches { forward: 2.0, backward: 4.0 },
+    parameter: Launches { forward: 9.5 / LINEAR, backward: 9.0 / LINEAR },
+    gradient: 10.0 / LINEAR,
 };
-/// The same of DeepSpeed's modules, which have one, in a group of one (0.19.8: 183 and 254 us beside 7.0).
+/// DeepSpeed's modules, which have one parameter each, in a group of one (0.19.8: 183 and 254 us beside 7.0 for a layer).
 const ZERO: HostTime = HostTime {
     module: Launches { forward: 26.0, backward: 36.0 },
     parameter: Launches { forward: 0.0, backward: 0.0 },
+    gradient: 0.0,
 };
 
 impl HostTime {
-    /// Of so many modules, with so many parameters in all.
-    fn of(&self, modules: f64, parameters: f64) -> Launches {
+    /// Of so many modules, with their parameters together.
+    fn of(&self, modules: f64, parameters: ParameterCount) -> Launches {
+        let ParameterCount { all, trained } = parameters;
         Launches {
-            forward: self.module.forward * modules + self.parameter.forward * parameters,
-            backward: self.module.backward * modules + self.parameter.backward * parameters,
+            forward: self.module.forward * modules + self.parameter.forward * all,
+            backward: self.module.backward * modules + self.parameter.backward * all + self.gradient * trained,
         }
     }
 }
@@ -72,9 +89,10 @@ impl ModuleSharder {
         let degrees = &job.degrees;
         let zero =
             degrees.engine == Engine::Deepspeed && degrees.sharding == Sharding::Zero3 && degrees.shard_ranks > 1;
+        // Hooks run whatever is shared out: weights that stay gathered are looked at too.
         let sharded = degrees.sharding != Sharding::None && degrees.shard_ranks > 1;
-        let fsdp2 = degrees.engine == Engine::Fsdp2 && sharded;
-        let python = [(replay::is_fsdp(job), Self::Fsdp1), (fsdp2, Self::Fsdp2), (zero, Self::Zero)];
+        let of = |engine| degrees.engine == engine && sharded;
+        let python = [(of(Engine::Fsdp1), Self::Fsdp1), (of(Engine::Fsdp2), Self::Fsdp2), (zero, Self::Zero)];
         python.into_iter().find_map(|(is, sharder)| is.then_some(sharder))
     }
 
@@ -134,11 +152,12 @@ impl ShardedModules {
     pub fn launches(&self, tape: &Tape, rerun: ModuleRerun) -> Launches {
         // Each matrix of adapters is a module by itself; the layer is one with what is left.
         let alone = self.begun.len() as f64;
-        let parameters = tape.weights.len() as f64;
+        let parameters = parameters_of(tape);
+        let none = ParameterCount { all: 0.0, trained: 0.0 };
         let (modules, inside) = match self.sharder {
-            ModuleSharder::Fsdp1 => ((1.0 + alone, parameters.max(alone)), (alone, alone)),
-            ModuleSharder::Fsdp2 => ((1.0, parameters), (0.0, 0.0)),
-            ModuleSharder::Zero => ((linear_layers(tape) as f64, 0.0), (linear_layers(tape) as f64, 0.0)),
+            ModuleSharder::Fsdp1 => ((1.0 + alone, parameters), (alone, ParameterCount { all: alone, trained: alone })),
+            ModuleSharder::Fsdp2 => ((1.0, parameters), (0.0, none)),
+            ModuleSharder::Zero => ((linear_layers(tape) as f64, none), (linear_layers(tape) as f64, none)),
         };
         let time = self.sharder.host_time();
         let of = |(modules, parameters)| time.of(modules, parameters);
@@ -152,11 +171,14 @@ impl ShardedModules {
     }
 
     /// Time that the GPU waits in each pass because the host stays so few modules ahead of it. `end` is what the whole layer takes.
-    pub fn waits(&self, end: (PassCosts, Launches), rerun: ModuleRerun, launch: Seconds) -> PassCosts {
+    pub fn waits(&self, tape: &Tape, end: (PassCosts, Launches), rerun: ModuleRerun, launch: Seconds) -> PassCosts {
         if self.begun.is_empty() {
             return PassCosts::default();
         }
-        let alone = FSDP1.of(1.0, 1.0);
+        // The layer has what no matrix of adapters is.
+        let (held, alone) = (parameters_of(tape), self.begun.len() as f64);
+        let rest = ParameterCount { all: (held.all - alone).max(0.0), trained: (held.trained - alone).max(0.0) };
+        let [layer, matrix] = [rest, ParameterCount { all: 1.0, trained: 1.0 }].map(|held| FSDP1.of(1.0, held));
         let again = rerun != ModuleRerun::Nothing;
         let (mut forward, mut backward) = (Vec::new(), Vec::new());
         let mut before = (PassCosts::default(), Launches::default());
@@ -164,6 +186,7 @@ impl ShardedModules {
             let (card, launches) =
                 (next.0 - before.0, [next.1.forward - before.1.forward, next.1.backward - before.1.backward]);
             let is_layer = at == 0;
+            let alone = if is_layer { layer } else { matrix };
             let run = |card, unit: f64, launches: f64| ModuleRun {
                 card,
                 unit: launch * unit,
@@ -210,6 +233,12 @@ fn waited(layer: &[ModuleRun]) -> Seconds {
     (card - begun - own).max(Seconds::ZERO)
 }
 
+/// The parameters that a layer holds: experts in one tensor are one.
+fn parameters_of(tape: &Tape) -> ParameterCount {
+    let own = || tape.weights.iter().filter(|weight| !weight.tied);
+    ParameterCount { all: own().count() as f64, trained: own().filter(|weight| weight.trained).count() as f64 }
+}
+
 /// Modules with a matrix of their own: norms' weights are below DeepSpeed's threshold and stay.
 fn linear_layers(tape: &Tape) -> u64 {
     let repeats =
@@ -220,7 +249,7 @@ fn linear_layers(tape: &Tape) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{ModuleRun, waited};
+    use super::{FSDP2, LINEAR, ModuleRun, ParameterCount, waited};
     use crate::units::Seconds;
 
     /// A layer that takes the GPU so long, and behind its beginning three modules of its own without work; each takes the
@@ -229,6 +258,17 @@ mod tests {
         let run =
             |card, is_layer| ModuleRun { card: Seconds(card), unit: Seconds(1.0), launches: Seconds::ZERO, is_layer };
         [run(card, true), run(0.0, false), run(0.0, false), run(0.0, false)]
+    }
+
+    /// A module of twelve, of which one is trained: 36.9 x 4.75 + 12 x 9.5 us forward, 37.1 x 4.75 + 12 x 9.0 + 10.0 backward,
+    /// 289 and 294, where 283 and 290 were measured beside 4.75 us for a layer.
+    #[test]
+    fn gradients_of_frozen_parameters_take_no_time() {
+        let alone = FSDP2.of(1.0, ParameterCount { all: 0.0, trained: 0.0 });
+        let time = FSDP2.of(1.0, ParameterCount { all: 12.0, trained: 1.0 });
+        let us = |alone: f64, all: f64| alone * 4.75 + (all - alone) * LINEAR;
+        assert!((us(alone.forward, time.forward) - 283.0).abs() < 9.0, "{time:?}");
+        assert!((us(alone.backward, time.backward) - 290.0).abs() < 9.0, "{time:?}");
     }
 
     #[test]
