@@ -91,6 +91,11 @@ pub fn near(files: &dyn Files, script: &str, path: &str) -> Result<(String, Stri
             return Ok((text, there));
         }
     }
+    // `scripts/low_precision/../scripts/models/qwen3-4B.sh`, of a script that was moved one folder down.
+    let up = path.rsplit_once("../").map(|(_, behind)| behind).filter(|behind| behind.contains('/'));
+    if let Some(found) = up.and_then(|behind| at_or_above(files, script, behind)) {
+        return Ok(found);
+    }
     // `Project/recipes/zero2.yaml`, where the script is started beside the project.
     let inside = path.trim_start_matches("./").split_once('/').map(|(_, inside)| inside);
     let inside = inside.filter(|inside| inside.contains('/') && !is_elsewhere(path) && !path.contains(".."));

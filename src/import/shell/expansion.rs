@@ -152,7 +152,7 @@ impl Script {
     /// An element of a list, or of a table: `declare -A SIZES=([7b]=4096)`.
     fn element(&self, name: &str, index: &str, known: &dyn Fn(&str) -> Option<String>) -> String {
         let Some(words) = self.variables.get(name) else {
-            let script = (name == "BASH_SOURCE").then(|| known("0")).flatten();
+            let script = (name == "BASH_SOURCE").then(|| known(name).or_else(|| known("0"))).flatten();
             return script.unwrap_or_else(|| UNKNOWN.to_owned());
         };
         let key = format!("[{index}]=");

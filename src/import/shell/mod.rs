@@ -265,6 +265,7 @@ impl Script {
                         // Words behind the path are its arguments; without any it has those of the script.
                         let words = arguments.get(1..).filter(|words| !words.is_empty());
                         let known = |name: &str| match words {
+                            _ if name == "BASH_SOURCE" => Some(path.clone()),
                             Some(words) => positional(name, words).or_else(|| (around.variable)(name)),
                             None => (around.variable)(name),
                         };
@@ -337,7 +338,7 @@ impl Script {
     fn variable(&self, name: &str, known: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         match self.variables.get(name) {
             Some(words) => Some(words.join(" ")),
-            None if name == "BASH_SOURCE" => known("0"),
+            None if name == "BASH_SOURCE" => known(name).or_else(|| known("0")),
             None => known(name),
         }
     }

@@ -67,19 +67,21 @@ impl Script {
             let joined = command.get(at)?.trim_start_matches('<');
             if joined.is_empty() { command.get(at + 1).map(String::as_str) } else { Some(joined) }
         });
-        let apart = command.first().is_some_and(|word| word.starts_with("IFS="));
-        let known = line.filter(|line| !apart && !line.contains([UNSET, '?']));
+        let known = line.filter(|line| !line.contains([UNSET, '?']));
+        let sign = command.first().and_then(|word| word.strip_prefix("IFS="));
         let plain = |word: &&String| word.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_');
         let names: Vec<String> = before.into_iter().filter(plain).cloned().collect();
+        let most = if list { usize::MAX } else { names.len() };
+        let mut found = known.and_then(|line| fields(line, sign, most)).map(Vec::into_iter);
         for name in &names {
-            if known.is_none() && self.skips(name) {
+            if found.is_none() && self.skips(name) {
                 self.read_unseen(name);
                 continue;
             }
-            let value = match known {
-                Some(line) if list => line.split_whitespace().map(str::to_owned).collect(),
-                Some(line) if names.len() == 1 => vec![line.trim().to_owned()],
-                _ => vec![if list { UNKNOWN_OPTIONS } else { UNKNOWN }.to_owned()],
+            let value = match &mut found {
+                Some(found) if list => found.by_ref().collect(),
+                Some(found) => vec![found.next().unwrap_or_default()],
+                None => vec![if list { UNKNOWN_OPTIONS } else { UNKNOWN }.to_owned()],
             };
             self.variables.insert(name.clone(), value);
         }
@@ -110,5 +112,67 @@ impl Script {
             rest = rest[at..].get(used.max(1)..).unwrap_or("");
         }
         filled + rest
+    }
+}
+
+/// The fields into which `read` cuts a line, the last of `most` with all that is left: at blanks, or at the one sign that
+/// `IFS` is set to. None where the signs are others.
+fn fields(line: &str, sign: Option<&str>, most: usize) -> Option<Vec<String>> {
+    const SIGNS: [char; 6] = [',', ':', ';', '|', '/', '='];
+    let own = |fields: Vec<&str>| fields.into_iter().map(str::to_owned).collect();
+    match sign {
+        Some("") => Some(vec![line.to_owned()]),
+        Some(sign) if sign.trim().is_empty() => fields(line, None, most),
+        Some(sign) => {
+            let mut letters = sign.chars();
+            let first = letters.next().filter(|sign| SIGNS.contains(sign) && letters.next().is_none())?;
+            Some(own(line.splitn(most.max(1), first).collect()))
+        }
+        None => {
+            let mut found = Vec::new();
+            let mut rest = line.trim();
+            while found.len() + 1 < most
+                && let Some((field, behind)) = rest.split_once(char::is_whitespace)
+            {
+                found.push(field);
+                rest = behind.trim_start();
+            }
+            found.push(rest);
+            Some(own(found))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Surroundings, read, read_around};
+
+    fn last(text: &str) -> Vec<String> {
+        read(text, &|_| None).commands.pop().unwrap_or_default().words
+    }
+
+    #[test]
+    fn a_line_is_read_into_several_variables() {
+        let cut = |read: &str| last(&format!("CONFIG=\"4,1,8,1,True\"\n{read}\ntrain $TP $PP $SP"));
+        assert_eq!(cut("IFS=',' read -r TP PP EP CP SP <<< \"$CONFIG\""), ["train", "4", "1", "True"]);
+        // The last has what is left over.
+        assert_eq!(cut("IFS=, read -r TP PP SP <<< $CONFIG"), ["train", "4", "1", "8,1,True"]);
+        assert_eq!(cut("read TP PP SP <<< \"2 3  x y\""), ["train", "2", "3", "x", "y"]);
+        assert_eq!(
+            cut("IFS=',' read -ra TP <<< \"$CONFIG\"\nPP=${TP[1]}\nSP=${TP[4]}\nTP=${TP[0]}"),
+            ["train", "4", "1", "True"]
+        );
+        // What comes from elsewhere, or is cut at signs that are not known, nobody tells.
+        assert_eq!(cut("IFS=$'\\t' read -r TP PP SP <<< \"$CONFIG\""), ["train", "?", "?", "?"]);
+    }
+
+    #[test]
+    fn a_sourced_script_stands_where_it_lies() {
+        let inner = "HERE=\"$(cd -- \"$(dirname -- \"${BASH_SOURCE[0]}\")\" && pwd)\"";
+        let file = |path: &str| (path == "models/a.sh").then(|| inner.to_owned());
+        let known = |name: &str| (name == "0").then(|| "runs/train.sh".to_owned());
+        let around = Surroundings { variable: &known, file: &file, shifted: None };
+        let mut script = read_around("source models/a.sh\npython $HERE/train.py", &around);
+        assert_eq!(script.commands.pop().unwrap().words, ["python", "models/train.py"]);
     }
 }
