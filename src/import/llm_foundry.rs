@@ -12,6 +12,7 @@ use super::model;
 use super::origin::{Origin, Setting};
 use super::settings::Settings;
 use super::text;
+use super::trainer;
 use super::unread::account_for;
 use crate::plan::keys;
 
@@ -135,7 +136,7 @@ fn set_interpolated(imported: &mut ImportedPlan, settings: &Settings, context: &
     }
     precision(imported, settings);
     optimizer(imported, settings);
-    attention(imported, settings);
+    attention(imported, settings, context);
     sharding(imported, settings);
     let clipped = settings.number("algorithms.gradient_clipping.clipping_threshold");
     imported.set(keys::training::gradient_clipping, clipped.map(|found| found.map(|norm| norm > 0.0)));
@@ -232,7 +233,7 @@ fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
     );
 }
 
-fn attention(imported: &mut ImportedPlan, settings: &Settings) {
+fn attention(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
     // Of the hub's models only MPT's configuration has such a part.
     let mpt = imported
         .get(keys::model::preset)
@@ -244,12 +245,17 @@ fn attention(imported: &mut ImportedPlan, settings: &Settings) {
         .or(overridden)
         .map(|found| found.map(|name| if name == "torch" { "eager" } else { "flash" }));
     let hugging = settings.is("model.use_flash_attention_2");
+    let named = settings.text("model.attn_implementation").filter(|_| !hugging).and_then(|found| {
+        let word = ["eager", "sdpa"].into_iter().find(|word| *word == found.value);
+        word.or_else(|| found.value.starts_with("flash").then_some("flash")).map(|word| found.map(|_| word))
+    });
     let default = if hugging || imported.get(keys::architecture::hidden_size).is_some() {
         Setting::new("flash", default("attn_impl flash"))
     } else {
         Setting::new("sdpa", default("attn_implementation sdpa"))
     };
-    imported.set(keys::training::attention, Some(word.unwrap_or(default)));
+    imported.set(keys::training::attention, Some(word.or(named).unwrap_or(default)));
+    trainer::attention::of_model(imported, context);
     let fused = settings.text("model.loss_fn").map(|found| found.map(|_| Value::from("plain")));
     imported.set(keys::training::loss, fused);
 }

@@ -1,7 +1,7 @@
 //! Hugging Face's Trainer: `TrainingArguments`, the arguments of the example scripts and of
 //! TRL, and training loops on accelerate with the same names.
 
-mod attention;
+pub mod attention;
 mod checkpoint_types;
 mod command;
 mod length;

@@ -282,6 +282,14 @@ const COSTS: &[Cost] = &[
         weighs: true,
         what: "norms of plain PyTorch, which keep copies in fp32",
     },
+    // `spectrum/spectrum.py` of Spectrum: the weights that a file lists train, all others are frozen.
+    Cost {
+        names: &["spectrum_config_path", "spectrum_top_fraction", "unfrozen_parameters"],
+        costs: |value| !off(value) && !value.is_null(),
+        under: Under::Everything,
+        weighs: true,
+        what: "a part of the weights alone trains: all are counted as trained",
+    },
     // `composer/algorithms`: without arguments of its own one is on all the same.
     Cost {
         names: &[
@@ -352,25 +360,12 @@ pub fn say(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>, show
 
 /// Whether a model may have experts: by its shape, by its degrees, or by the name of its preset.
 fn has_experts(imported: &ImportedPlan) -> bool {
-    const FAMILIES: [&str; 12] = [
-        "moe",
-        "mixtral",
-        "deepseek-v",
-        "gpt-oss",
-        "kimi",
-        "minimax",
-        "dbrx",
-        "grok",
-        "glm-4",
-        "llama-4",
-        "jamba",
-        "nemotron",
-    ];
+    const FAMILIES: &str = "moe mixtral deepseek-v gpt-oss kimi minimax dbrx grok glm-4 llama-4 jamba nemotron";
     let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or_default();
     // `30b-a3b`: of a size and another for each token.
     let active = preset.split('-').any(|word| word.starts_with('a') && word.ends_with('b'));
     let several = imported.whole(keys::distribution::expert_parallel).is_some_and(|degree| degree > 1);
-    preset.is_empty() || several || active || FAMILIES.iter().any(|family| preset.contains(family))
+    preset.is_empty() || several || active || FAMILIES.split(' ').any(|family| preset.contains(family))
 }
 
 fn is_under(imported: &ImportedPlan, under: Under) -> bool {
