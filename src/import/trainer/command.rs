@@ -91,6 +91,10 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
     let kind = method_of(context, &settings);
     methods::accept_names(kind, &settings, context);
     set_all(&mut imported, &settings, context, reader.as_ref());
+    // `unsloth/models/loader.py`, which a script may take in place of transformers' own classes.
+    if settings.is("use_unsloth") {
+        not_modelled(&mut imported, "--use_unsloth: its own modules, loss and checkpoints, which keep less");
+    }
     if let Some(reader) = &reader {
         if method.is_none() {
             length_of_script(&mut imported, &settings, reader, context);
@@ -173,6 +177,7 @@ fn gathered(
     }
     own_defaults(imported, &mut settings, context);
     let options = option_names::completed(arguments::read(&context.program.words).options, context);
+    let options = option_names::left_alone(options, imported, context);
     let mut told = Settings::default();
     if let Some(file) = config_file(context).and_then(|path| context.configuration(&path, imported)) {
         settings.over(file);

@@ -1,7 +1,11 @@
 //! Options that a command names by their beginnings: argparse, and so `HfArgumentParser`, takes the only option that
 //! begins with a word for it (`argparse.ArgumentParser`, `allow_abbrev`).
 
+use serde_json::Value;
+
 use super::super::common::ImportContext;
+use super::super::imported::ImportedPlan;
+use super::super::origin::{Origin, Setting};
 use super::super::own_loop;
 use super::super::script_defaults::{option_names, script_of};
 use super::super::script_modules::project_text;
@@ -52,6 +56,31 @@ fn short_names(text: &str) -> Vec<(String, String)> {
     calls.iter().filter_map(pair).collect()
 }
 
+/// Whether a script leaves alone what its classes do not know, and a name is one of these: it stands nowhere in it. Classes
+/// of other libraries than transformers have names that are not known here.
+fn leaves_alone(text: &str, name: &str) -> bool {
+    const LEFT_OVER: [&str; 2] = ["return_remaining_strings=True", "parse_known_args("];
+    const OTHERS: [&str; 2] = ["from trl", "import trl"];
+    let mentioned = text.contains(name) || text.contains(&name.replace('_', "-"));
+    LEFT_OVER.iter().any(|word| text.contains(word)) && !OTHERS.iter().any(|word| text.contains(word)) && !mentioned
+}
+
+/// Takes out options that the script's parser hands back unread.
+pub fn left_alone(mut options: Settings, imported: &mut ImportedPlan, context: &ImportContext) -> Settings {
+    let Some((path, text)) = script_of(context).filter(|(_, text)| text.contains("ArgumentParser(")) else {
+        return options;
+    };
+    let text = project_text(context, &path, &text);
+    let of_library = |name: &str| TRAINING_ARGUMENTS.split_whitespace().any(|known| known == name);
+    let idle = |(name, _): &(&str, &Setting<Value>)| !of_library(name) && leaves_alone(&text, name);
+    let left: Vec<String> = options.iter().filter(idle).map(|(name, _)| name.to_owned()).collect();
+    for name in left {
+        imported.note(format!("{path} takes no --{name} and passes it over: without effect"));
+        options.set(&name, Value::Null, Origin::Program(String::new()));
+    }
+    options
+}
+
 /// The options of a command under the whole names that its script has for them.
 pub fn completed(options: Settings, context: &ImportContext) -> Settings {
     let Some((path, text)) = script_of(context).filter(|(_, text)| text.contains("ArgumentParser(")) else {
@@ -65,7 +94,7 @@ pub fn completed(options: Settings, context: &ImportContext) -> Settings {
     for (short, long) in short_names(&text) {
         if let Some(found) = options.get(&short).filter(|_| !options.holds(&long)) {
             completed.set(&long, found.value.clone(), found.origin.clone());
-            completed.set(&short, serde_json::Value::Null, found.origin.clone());
+            completed.set(&short, Value::Null, found.origin.clone());
         }
     }
     for (name, found) in options.iter().filter(|(name, _)| !known.contains(name)) {
@@ -74,7 +103,7 @@ pub fn completed(options: Settings, context: &ImportContext) -> Settings {
         whole.dedup();
         if let [only] = whole.as_slice() {
             completed.set(only, found.value.clone(), found.origin.clone());
-            completed.set(name, serde_json::Value::Null, found.origin.clone());
+            completed.set(name, Value::Null, found.origin.clone());
         }
     }
     completed
