@@ -223,6 +223,7 @@ fn renamed(settings: &Settings) -> Settings {
 }
 
 fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    starter::ray_workers(imported, settings);
     if !is_v1(settings) {
         return set_arguments(imported, settings, context);
     }

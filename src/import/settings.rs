@@ -8,6 +8,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::origin::{Origin, Setting};
+use super::rows::usual;
 
 /// Settings by dotted name.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -197,11 +198,13 @@ impl Settings {
 
     /// A whole number, also where it is written as `8.0`, `1e3` or in quotes.
     pub fn whole(&self, name: &str) -> Option<Setting<u64>> {
+        usual(self, name, &["none"]);
         self.read(name, whole)
     }
 
     /// A number.
     pub fn number(&self, name: &str) -> Option<Setting<f64>> {
+        usual(self, name, &["none"]);
         self.read(name, number)
     }
 

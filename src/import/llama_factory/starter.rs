@@ -2,14 +2,22 @@
 
 use crate::common::ImportContext;
 use crate::imported::ImportedPlan;
+use crate::plan::keys;
 use crate::rows::not_modelled;
 use crate::script_defaults::script_of;
+use crate::settings::Settings;
 
 /// Whether the program starts torchrun itself, on every GPU in sight: the command, its module (`src/llamafactory/cli.py`,
 /// `main`), or a script of a project's own that calls it.
 pub fn starts_torchrun(context: &ImportContext) -> bool {
     let named = ["llamafactory-cli", "lmf", "llamafactory.cli"].contains(&context.program.name());
     named || script_of(context).is_some_and(|(_, text)| text.contains("llamafactory.cli import main"))
+}
+
+/// Ray starts as many ranks as the file says, one a GPU (`src/llamafactory/train/tuner.py`, `hparams/training_args.py`).
+pub fn ray_workers(imported: &mut ImportedPlan, settings: &Settings) {
+    let Some(found) = settings.whole("ray_num_workers").filter(|found| found.value > 0) else { return };
+    imported.set(keys::cluster::num_gpus, Some(found));
 }
 
 /// Says of a script of a project's own that starts LLaMA-Factory what its own modules may change before: `from patches import
