@@ -11,7 +11,7 @@ use crate::plan::keys;
 const CONFIG: &str = "config.json";
 
 /// Endings of hub names that leave the architecture as it is.
-const VARIANTS: [&str; 43] = [
+const VARIANTS: [&str; 46] = [
     "-mpo",
     "-hf",
     "-pretrained",
@@ -28,6 +28,9 @@ const VARIANTS: [&str; 43] = [
     "-awq",
     "-gptq",
     "-gptq-int4",
+    "-gptq-int8",
+    "-int4",
+    "-int8",
     "-instruct-v0.1",
     "-instruct-v0.2",
     "-instruct-v0.3",
@@ -180,8 +183,9 @@ pub fn preset(context: &ImportContext, name: &str) -> Option<String> {
 /// A model of the catalogue that a name holds, whatever else it says of how that was trained: `Llama-3-8b-sft-mixture`.
 /// None where a word speaks of another architecture.
 pub fn held(context: &ImportContext, name: &str) -> Option<String> {
-    const OTHERS: [&str; 37] = [
+    const OTHERS: [&str; 38] = [
         "moe",
+        "deep",
         "select",
         "vl",
         "vid",
@@ -251,8 +255,11 @@ fn pointed(name: &str) -> Option<String> {
 /// A name without the words for how a model was trained further, wherever they stand: `llama-3-base-8b-sft` has the
 /// shapes of `llama-3-8b`.
 fn without_tuning(name: &str) -> String {
-    const TUNING: [&str; 9] = ["base", "instruct", "chat", "it", "hf", "sft", "dpo", "rlhf", "full"];
-    let kept: Vec<&str> = name.split('-').filter(|word| !TUNING.contains(word)).collect();
+    const TUNING: &str = "base instruct chat it hf sft dpo rlhf full ppo grpo orpo kto lora qlora merged mixture finetuned \
+                          finetune tuned tldr deduped model";
+    let name = name.replace("-constitutional-ai", "");
+    let kept: Vec<&str> =
+        name.split('-').filter(|word| TUNING.split_whitespace().all(|other| other != *word)).collect();
     kept.join("-")
 }
 

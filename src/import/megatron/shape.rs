@@ -216,10 +216,11 @@ fn position(job: &Job) -> Option<Setting<&'static str>> {
         "none" | "nope" => "none",
         _ => "",
     };
-    if rope.is_some() {
+    let word = rope.map_or_else(|| given.map(word), |found| found.map(|_| "rope"));
+    // None beside is what rotary ones mean (`megatron/training/arguments.py`, `validate_args`).
+    if word.value == "rope" {
         job.settings.accept("no_position_embedding");
     }
-    let word = rope.map_or_else(|| given.map(word), |found| found.map(|_| "rope"));
     if word.value.is_empty() {
         job.settings.refuse("position_embedding_type");
         return None;
