@@ -7,6 +7,7 @@ use super::super::script_files::ScriptFiles;
 use super::super::{ProcessView, launch, of_command, shell, unset};
 use super::training_commands::starting;
 use crate::catalog::Catalog;
+use crate::plan::keys;
 
 /// No more files that were found elsewhere are named.
 const MOST_ELSEWHERE: usize = 3;
@@ -38,10 +39,14 @@ pub fn started(
     let commands = std::mem::take(&mut script.commands);
     let mut unclear = Vec::new();
     found.absent = commands.iter().filter_map(|command| absent(&command.words)).collect();
+    let astray = commands.iter().find_map(|command| astray(&command.words)).map(str::to_owned);
     for command in starting(commands) {
         let shown: String = command.words.join(" ").chars().take(LONGEST_SHOWN).collect();
         let program = launch::take_apart(&command.words).program;
-        let imported = of_started(name, command, &script, variables, around, catalog);
+        let mut imported = of_started(name, command, &script, variables, around, catalog);
+        if let Some(option) = astray.as_ref().filter(|_| !imported.tool.is_empty()) {
+            leave_open(&mut imported, option);
+        }
         if imported.tool.is_empty() {
             if program.trains_by_its_name() {
                 found.further.push(shown.clone());
@@ -76,6 +81,26 @@ pub fn handed_in(script: &shell::Script) -> Vec<String> {
         rest.iter().find(is_file).filter(|_| starts).cloned()
     };
     script.commands.iter().filter_map(path).collect()
+}
+
+/// Takes out what nobody has said where options stand that may have been meant for the command.
+fn leave_open(imported: &mut ImportedPlan, option: &str) {
+    const WHOSE: &str = "options that belong to no command";
+    imported.note(format!(
+        "not understood: {option} begins a line: the command above it has ended, at a comment or without a backslash"
+    ));
+    imported.unread.get_or_insert_with(|| WHOSE.to_owned());
+    imported.distrust();
+    for key in [keys::model::batch_size, keys::training::gradient_accumulation_steps] {
+        imported.doubt(key, format!("{WHOSE} may say it"));
+    }
+}
+
+/// An option that begins a command: what was to be handed to the one above it, which a comment or a missing backslash ends.
+fn astray(words: &[String]) -> Option<&str> {
+    let option = words.first().and_then(|word| word.strip_prefix("--"))?;
+    let starts = option.starts_with(|letter: char| letter.is_ascii_lowercase());
+    starts.then(|| words.first().map(String::as_str)).flatten()
 }
 
 /// The commands of a script that fit, each with its words and its plan; two that come to the same plan are one.
