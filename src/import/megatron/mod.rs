@@ -75,6 +75,13 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     if program.contains("from domino") || program.contains("import domino") || program.contains("DominoModule") {
         not_modelled(&mut imported, "DeepSpeed-Domino: halves of a batch whose tensor-parallel exchange is hidden");
     }
+    if let Some(class) = seeing_model(&program) {
+        let path = &context.program.path;
+        not_modelled(
+            &mut imported,
+            &format!("{path}: {class}, which holds more than the language model of the arguments"),
+        );
+    }
     if settings.is("use_checkpoint_args") {
         imported.note("--use-checkpoint-args: the checkpoint's own shape goes over the arguments");
     }
@@ -87,6 +94,20 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         slime::set(&mut imported, &settings);
     }
     imported
+}
+
+/// The class that a program builds of pictures, sound and text: `Qwen3OmniModel(vision_transformer_config=…)`
+/// (`megatron/core/models/multimodal/llava_model.py`, `LLaVAModel`, and those after it).
+fn seeing_model(program: &str) -> Option<&str> {
+    const TOWERS: [&str; 3] = ["vision_transformer_config=", "vision_config=", "audio_transformer_config="];
+    if !TOWERS.iter().any(|keyword| program.contains(keyword)) {
+        return None;
+    }
+    program.lines().find_map(|line| {
+        let class = line.split_once(" = ")?.1.split_once('(')?.0.trim();
+        let plain = class.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.".contains(letter));
+        (plain && class.ends_with("Model") && !class.ends_with("GPTModel")).then_some(class)
+    })
 }
 
 /// Sets everything of a run whose names are Megatron's.
