@@ -84,6 +84,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let (name, on_megatron) = command(context).map_or((String::new(), false), |(name, core)| (name.to_owned(), core));
     let given = arguments::read(&context.program.words).options;
     let file = given.text("config").and_then(|path| context.configuration(&path.value, &mut imported));
+    let file = file.map(|file| by_role(&mut imported, file));
     world(&mut imported, context);
     set(&mut imported, file.unwrap_or_default().with(given), (&name, on_megatron), context);
     imported
@@ -95,23 +96,35 @@ pub fn is_config(settings: &Settings) -> bool {
     tuned && settings.holds("model") && settings.holds("dataset") && !settings.holds("model_name_or_path")
 }
 
-/// The plan of such a file. Where Ray starts it, a role's own settings stand in its section.
-pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
-    let mut imported = ImportedPlan::of("ms-swift");
-    let gpus = file.first_whole(&["device_groups.nproc_per_node", "train.gpus"]);
-    imported.set(keys::cluster::num_gpus, gpus);
-    imported.miss(keys::cluster::num_gpus, "the command that takes the file says it: NPROC_PER_NODE");
-    let (own, rollout) = (file.below("train"), file.below("rollout"));
+/// A role's own settings, by themselves: that the section is known says nothing of what stands in it.
+fn section(file: &Settings, name: &str) -> Settings {
+    let mut own = Settings::default();
+    for (name, found) in file.below(name).iter().filter(|(name, _)| *name != "gpus") {
+        own.set(name, found.value.clone(), found.origin.clone());
+    }
+    own
+}
+
+/// The settings of a file in which a role's own stand in its section, where Ray starts it, and the GPUs that train.
+fn by_role(imported: &mut ImportedPlan, file: Settings) -> Settings {
+    imported.set(keys::cluster::num_gpus, file.first_whole(&["device_groups.nproc_per_node", "train.gpus"]));
+    let (own, rollout) = (section(&file, "train"), section(&file, "rollout"));
     for name in ["ENV", "device_groups", "train", "rollout", "use_ray", "colocate_groups"] {
         let names: Vec<String> =
             file.iter().map(|(key, _)| key.to_owned()).filter(|key| key.starts_with(name)).collect();
         names.iter().for_each(|key| file.accept(key));
     }
-    let on_megatron = ["micro_batch_size", "tensor_model_parallel_size", "train.tensor_model_parallel_size"]
-        .iter()
-        .any(|name| file.holds(name));
-    let kind = if file.holds("rlhf_type") { "rlhf" } else { "sft" };
-    set(&mut imported, file.with(own).with(rollout), (kind, on_megatron), context);
+    file.with(own).with(rollout)
+}
+
+/// The plan of such a file.
+pub fn of_file(file: Settings, context: &ImportContext) -> ImportedPlan {
+    let mut imported = ImportedPlan::of("ms-swift");
+    let settings = by_role(&mut imported, file);
+    imported.miss(keys::cluster::num_gpus, "the command that takes the file says it: NPROC_PER_NODE");
+    let on_megatron = ["micro_batch_size", "tensor_model_parallel_size"].iter().any(|name| settings.holds(name));
+    let kind = if settings.holds("rlhf_type") { "rlhf" } else { "sft" };
+    set(&mut imported, settings, (kind, on_megatron), context);
     imported
 }
 
@@ -166,7 +179,9 @@ fn default(option: &str) -> Origin {
 
 /// It starts torchrun itself where `NPROC_PER_NODE` or `NNODES` says so, else one process.
 fn world(imported: &mut ImportedPlan, context: &ImportContext) {
-    if context.world.total.is_some() || !context.launchers.is_empty() {
+    // Ray's file says it, of the section that trains.
+    let told = imported.get(keys::cluster::num_gpus).is_some();
+    if told || context.world.total.is_some() || !context.launchers.is_empty() {
         return;
     }
     let whole =

@@ -90,6 +90,11 @@ fn of_versions(context: &ImportContext) -> ImportedPlan {
     }
     let kind = method_of(context, &settings);
     methods::accept_names(kind, &settings, context);
+    // DeepSpeed-Chat puts it in for every dropout of the model (`dschat/utils/model/model_utils.py`, `configure_dropout`).
+    if settings.holds("zero_stage") {
+        let share = settings.number("dropout").filter(|found| (0.0..1.0).contains(&found.value));
+        imported.set(keys::training::dropout, share);
+    }
     set_all(&mut imported, &settings, context, reader.as_ref());
     // `unsloth/models/loader.py`, which a script may take in place of transformers' own classes.
     if settings.is("use_unsloth") {

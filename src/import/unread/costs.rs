@@ -290,6 +290,14 @@ const COSTS: &[Cost] = &[
         weighs: true,
         what: "a part of the weights alone trains: all are counted as trained",
     },
+    // `megatron/core/pipeline_parallel/deepspeed_zbh1_engine.py` of Megatron-DeepSpeed.
+    Cost {
+        names: &["enable_zbh1_pipeline"],
+        costs: on,
+        under: Under::Everything,
+        weighs: true,
+        what: "zero bubbles: gradients of weights are computed apart from those of inputs; 1F1B is counted",
+    },
     // `composer/algorithms`: without arguments of its own one is on all the same.
     Cost {
         names: &[
