@@ -1,5 +1,6 @@
 //! Files of other tools as plans: the kind is told by what is in them.
 
+mod config_maps;
 mod documents;
 mod started;
 mod training_commands;
@@ -59,7 +60,8 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
             let settings = documents(name, content).map_err(unreadable)?;
             if let Some(job) = jobs::of_settings(&settings) {
                 let around = ProcessView { withheld: around.withheld || job.withheld, ..around.copy() };
-                let read = of_script(name, &job.script, &job.variables, &around, catalog);
+                let script = config_maps::written(name, content) + &job.script;
+                let read = of_script(name, &script, &job.variables, &around, catalog);
                 return read.map(|imported| jobs::with_places(imported, &settings));
             }
             diffusers::tools::check(name, &settings)?;

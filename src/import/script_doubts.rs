@@ -76,7 +76,7 @@ pub fn reconcile(imported: &mut ImportedPlan, reader: &ScriptReader, own: Option
         if turned_on && (guessed || told_off) {
             imported.say(keys::training::activation_checkpointing, "full", Origin::Program(format!("{path}: {ON}(")));
             reentrant::say(imported, reentrant::of_call(reader).or_else(|| settings.flag(reentrant::NAME)));
-        } else if let Some(part) = named.filter(|_| guessed) {
+        } else if let Some(part) = named.filter(|part| guessed || told_off && part.starts_with(ON)) {
             imported.drop(key);
             imported.miss(key, format!("{path} has {part}, which is not followed"));
         }
