@@ -342,7 +342,12 @@ fn generation(imported: &mut ImportedPlan, settings: &Settings) {
         let said = "what the engine that generates takes of the GPUs beside its keys and values";
         return not_modelled(imported, &format!("{}: {said}", found.origin));
     }
-    let names = ["vllm_cfg.gpu_memory_utilization", "sglang_cfg.mem_fraction_static"];
+    let backend = settings.text(&format!("{section}.backend")).map_or_else(String::new, |found| found.value);
+    let names: &[&str] = match backend.as_str() {
+        "trtllm" => &["trtllm_cfg.gpu_memory_utilization"],
+        "sglang" => &["sglang_cfg.mem_fraction_static"],
+        _ => &["vllm_cfg.gpu_memory_utilization", "sglang_cfg.mem_fraction_static"],
+    };
     let share = names.iter().find_map(|name| settings.number(&format!("{section}.{name}")));
     let why = Origin::Derived(format!("{section}.colocated: the policy is on the host while answers are generated"));
     rollout::engine(imported, share, Setting::new("nothing", why));

@@ -1,13 +1,13 @@
 //! NeMo-RL's workers on Megatron-Core: the section `policy.megatron_cfg`.
 
 use super::default;
-use crate::common;
 use crate::imported::ImportedPlan;
-use crate::origin::Origin;
+use crate::origin::{Origin, Setting};
 use crate::plan::keys;
 use crate::precision_aware::{self, MegatronRunKind};
 use crate::rows::{SettingKind, SettingRow, not_modelled, take};
 use crate::settings::Settings;
+use crate::{adapters, bridge, common};
 
 const MEGATRON: &[SettingRow] = &[
     (&["policy.megatron_cfg.optimizer.weight_decay"], keys::training::weight_decay, SettingKind::Share),
@@ -91,6 +91,7 @@ pub(super) fn set(imported: &mut ImportedPlan, settings: &Settings) {
         );
     }
     router(imported, settings);
+    low_rank(imported, settings);
     logits(imported, settings);
     // What FSDP shards and what fp8 leaves out is told whether they are on or not.
     let sharded = ["use_megatron_fsdp", "use_custom_fsdp"]
@@ -163,6 +164,52 @@ fn repeated(settings: &Settings) {
     }
 }
 
+/// Adapters of Megatron-Bridge's (`nemo_rl/models/megatron/setup.py`, `setup_model_and_optimizer`). Where no layers are named
+/// all linear ones have some, the last among them (`peft/module_matcher.py`, `ModuleMatcher.match`).
+fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
+    const SECTION: &str = "policy.megatron_cfg.peft";
+    // How they are scaled, filled and cut to shards.
+    const DETAILS: [&str; 9] = [
+        "enabled",
+        "alpha",
+        "dropout",
+        "dropout_position",
+        "exclude_modules",
+        "lora_A_init_method",
+        "lora_B_init_method",
+        "a2a_experimental",
+        "target_modules",
+    ];
+    const ALL: &str = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj lm_head";
+    let own = settings.below(SECTION);
+    if own.is("enabled") {
+        let targets = own.get("target_modules");
+        let every = targets.filter(|found| found.value.as_array().is_some_and(Vec::is_empty));
+        bridge::low_rank(imported, &own, "LoRA");
+        if let Some(found) = every {
+            let names: Vec<String> = ALL.split(' ').map(str::to_owned).collect();
+            adapters::set_targets(imported, Some(Setting::new(names, found.origin.clone())));
+            if has_experts(imported) {
+                not_modelled(
+                    imported,
+                    &format!("{SECTION}: layers of state spaces have adapters as well, and experts none"),
+                );
+            }
+        }
+        if let Some(found) = own.texts("exclude_modules").filter(|found| !found.value.is_empty()) {
+            not_modelled(imported, &format!("{}: modules without adapters", found.origin));
+        }
+    }
+    let known = |name: &str| !own.is("enabled") || DETAILS.contains(&name);
+    own.iter().filter(|(name, _)| known(name)).for_each(|(name, _)| settings.accept(&format!("{SECTION}.{name}")));
+}
+
+/// Whether a model's name tells a size and another for each token: `30b-a3b`.
+fn has_experts(imported: &ImportedPlan) -> bool {
+    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or_default();
+    preset.split('-').any(|word| word.starts_with('a') && word.ends_with('b'))
+}
+
 /// Moments and masters in the types that are told.
 fn precision_aware(imported: &mut ImportedPlan, settings: &Settings) {
     let of = |name: &str| format!("policy.megatron_cfg.optimizer.{name}");
@@ -201,10 +248,8 @@ fn logits(imported: &mut ImportedPlan, settings: &Settings) {
 /// (`nemo_rl/models/megatron/setup.py`, `freeze_moe_router`).
 fn router(imported: &mut ImportedPlan, settings: &Settings) {
     const FROZEN: &str = "policy.megatron_cfg.freeze_moe_router";
-    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or_default();
-    // `30b-a3b`: of a size and another for each token.
-    let expert = preset.split('-').any(|word| word.starts_with('a') && word.ends_with('b'));
-    if settings.is(FROZEN) && (expert || preset.is_empty()) {
+    let unnamed = imported.get(keys::model::preset).is_none();
+    if settings.is(FROZEN) && (unnamed || has_experts(imported)) {
         imported.note("freeze_moe_router: the routers' weights are counted as trained");
     }
     settings.accept(FROZEN);
