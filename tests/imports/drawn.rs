@@ -157,6 +157,9 @@ fn the_draws_are_broad_and_mostly_right() {
         "ninetyninth",
         "scripts_first",
         "scripts_second",
+        "mainstream_first",
+        "mainstream_full",
+        "mainstream_second",
     ];
     for draw in draws {
         let all: usize = ["right", "says", "wrong"].iter().map(|verdict| of(draw, verdict)).sum();
