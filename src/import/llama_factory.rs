@@ -69,7 +69,7 @@ pub fn runs(context: &ImportContext) -> bool {
         return false;
     }
     let text = || context.run.files.read(&config(context)?).ok();
-    (launched && matches!(program.words.first().map(String::as_str), Some("train" | "sft")))
+    (launched && matches!(program.words.first().map(String::as_str), Some("train" | "sft" | "dpo" | "rm")))
         || script
         || (!launched && program.words.iter().any(|word| word.starts_with("--finetuning_type")))
         || (!launched && text().is_some_and(|text| text.contains("finetuning_type:")))
@@ -227,7 +227,8 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     if !is_v1(settings) {
         return set_arguments(imported, settings, context);
     }
-    let settings = renamed(settings);
+    let mut settings = renamed(settings);
+    starter::v1_stage(&mut settings, context);
     set_arguments(imported, &settings, context);
     imported.set(keys::model::batch_size, settings.whole("global_batch_size"));
     if imported.get(keys::model::batch_size).is_some() {

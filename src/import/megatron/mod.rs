@@ -75,6 +75,12 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     if program.contains("from domino") || program.contains("import domino") || program.contains("DominoModule") {
         not_modelled(&mut imported, "DeepSpeed-Domino: halves of a batch whose tensor-parallel exchange is hidden");
     }
+    // Layers that a module of the project's own gives (`megatron/training/models/gpt.py`); the core's are those of the shape.
+    let spec =
+        settings.texts("spec").filter(|found| found.value.first().is_some_and(|word| !word.contains("megatron.core")));
+    if let Some(found) = spec {
+        not_modelled(&mut imported, &format!("--spec {}: layers of the project's own", found.value.join(" ")));
+    }
     if let Some(class) = seeing_model(&program) {
         let path = &context.program.path;
         not_modelled(
