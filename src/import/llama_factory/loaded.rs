@@ -52,6 +52,10 @@ pub fn saved(imported: &mut ImportedPlan, settings: &Settings) {
 /// The whole model is trained in fp32 (`v1/core/model_engine.py`: `model.to(torch.float32)`), which FSDP2 alone gathers in
 /// 16 bits and reduces in fp32 (`v1/plugins/trainer_plugins/distributed/fsdp2.py`, `get_mp_policy`).
 pub fn of_v1(imported: &mut ImportedPlan, settings: &Settings) {
+    // Both answers of a pair stand in one sample, which is cut as a whole (`v1/trainers/dpo_trainer.py`, `v1/core/utils/batching.py`).
+    if settings.text("stage").is_some_and(|found| matches!(found.value.as_str(), "dpo" | "rm")) {
+        imported.set(keys::training::micro_batch_size, settings.whole("per_device_train_batch_size"));
+    }
     const KEY: &str = keys::training::precision;
     let default = |option: &str| Origin::Default { framework: "LLaMA-Factory v1", option: option.to_owned() };
     let sharded = settings.text("distribution.sharding");
