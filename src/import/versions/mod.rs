@@ -171,7 +171,9 @@ fn eight_bits_of_embeddings(imported: &mut ImportedPlan) {
 /// transformers keeps the experts of a layer in one parameter each way since its fifth version (`models/qwen2_moe/
 /// modeling_qwen2_moe.py`, `Qwen2MoeExperts`): peft's adapters of linear layers do not reach them.
 fn adapters_of_experts(imported: &mut ImportedPlan) {
-    const BY_PEFT: [&str; 5] = ["axolotl", "LLaMA-Factory", "transformers", "ms-swift", "Oumi"];
+    // NeMo-Automodel looks for linear layers as peft does (`components/_peft/module_matcher.py`).
+    const BY_PEFT: [&str; 7] =
+        ["axolotl", "LLaMA-Factory", "transformers", "ms-swift", "Oumi", "NeMo-Automodel", "NeMo-RL"];
     const OF_EXPERTS: [&str; 5] = ["all-linear", "gate_proj", "up_proj", "down_proj", "all"];
     let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or("");
     let active = |part: &str| {
@@ -182,7 +184,8 @@ fn adapters_of_experts(imported: &mut ImportedPlan) {
     let targets = imported.get(keys::lora::targets).map(|found| found.value.clone()).unwrap_or_default();
     let reaches =
         targets.as_array().is_some_and(|all| all.iter().any(|name| OF_EXPERTS.iter().any(|known| name == known)));
-    if BY_PEFT.contains(&imported.tool.as_str()) && mixes && reaches {
+    let core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
+    if BY_PEFT.contains(&imported.tool.as_str()) && !core && mixes && reaches {
         imported.note(
             "not modelled: transformers 5 keeps experts in parameters that adapters of linear layers do not reach; adapters in \
              every expert are counted",
