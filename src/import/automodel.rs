@@ -9,7 +9,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take, usual};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
-use super::{adapters, fused_adam, model};
+use super::{adapters, fused_adam, model, nemo_rl};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -129,6 +129,8 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         keys::training::attention,
         settings.text("model.attn_implementation").map(|found| found.map(|name| super::trainer::implementation(&name))),
     );
+    imported.set(keys::training::attention, settings.text("model.backend.attn").and_then(nemo_rl::attention));
+    nemo_rl::own_modules(imported, settings, "model.backend");
     beside(imported, settings);
     usual(settings, "distributed.dp_size", &["none"]);
     // `ci.`: what its own tests take beside the file.

@@ -144,9 +144,14 @@ fn set(imported: &mut ImportedPlan, file: &Settings) {
     imported.say(keys::training::loss, "vocab_parallel", default("vocab_parallel_cross_entropy"));
     kinds(imported, settings);
     // Checkpoints are shared out among the ranks of a layer, where there are several.
-    if settings.whole("model_parallel_size").is_none_or(|found| found.value < 2) {
-        settings.accept("partition_activations");
+    let several = settings.whole("model_parallel_size").is_some_and(|found| found.value > 1);
+    if several && settings.is("partition_activations") && settings.is("checkpoint_activations") {
+        not_modelled(
+            imported,
+            "partition_activations: each rank has a part of the checkpoints; whole ones are counted",
+        );
     }
+    settings.accept("partition_activations");
     account_for(imported, settings);
 }
 

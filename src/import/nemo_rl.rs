@@ -277,18 +277,23 @@ fn automodel(imported: &mut ImportedPlan, settings: &Settings) {
     if let Some(found) = settings.on(&liger) {
         not_modelled(imported, &format!("{}: Liger's modules, which keep less", found.origin));
     }
-    let backend = settings.below(&format!("{section}.backend"));
+    own_modules(imported, settings, &format!("{section}.backend"));
+}
+
+/// The modules that NeMo-Automodel's own models are made of, in the place of transformers'.
+pub fn own_modules(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
+    let backend = settings.below(section);
     let parts: Vec<String> = ["attn", "linear", "rms_norm", "experts", "dispatcher"]
         .iter()
         .filter_map(|name| Some(format!("{name} {}", backend.text(name)?.value)))
         .collect();
     if !parts.is_empty() {
-        not_modelled(imported, &format!("{section}.backend: NeMo-Automodel's own modules ({})", parts.join(", ")));
+        not_modelled(imported, &format!("{section}: NeMo-Automodel's own modules ({})", parts.join(", ")));
     }
 }
 
 /// What the policy's model is loaded with.
-fn attention(found: Setting<String>) -> Option<Setting<&'static str>> {
+pub fn attention(found: Setting<String>) -> Option<Setting<&'static str>> {
     found.and_then(|name| match name.as_str() {
         "eager" => Some("eager"),
         "sdpa" => Some("sdpa"),

@@ -81,6 +81,12 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     if let Some(found) = spec {
         not_modelled(&mut imported, &format!("--spec {}: layers of the project's own", found.value.join(" ")));
     }
+    // `slime/utils/arguments.py` and Megatron's own: a layer more that predicts the next but one, and a gate for each head.
+    for name in ["enable_mtp_training", "attention_output_gate"] {
+        if let Some(found) = settings.on(name) {
+            not_modelled(&mut imported, &format!("{}: layers that no size tells", found.origin));
+        }
+    }
     if let Some(class) = seeing_model(&program) {
         let path = &context.program.path;
         not_modelled(
