@@ -161,6 +161,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "mainstream_full",
         "mainstream_second",
         "mainstream_full_second",
+        "mainstream_full_third",
     ];
     for draw in draws {
         let all: usize = ["right", "says", "wrong"].iter().map(|verdict| of(draw, verdict)).sum();
