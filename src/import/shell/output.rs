@@ -15,7 +15,7 @@ impl Script {
         }
         // Of what a function puts together the known words stay: they are options.
         let whole = |text: &String| {
-            let options = text.split_whitespace().any(|word| word.starts_with("--"));
+            let options = text.split_whitespace().any(|word| word.starts_with("--") || word.contains('='));
             options || !text.split(['/', ' ']).any(|part| part == UNKNOWN)
         };
         self.printed(command, known).filter(whole).unwrap_or_else(|| UNKNOWN.to_owned())
@@ -50,7 +50,8 @@ impl Script {
         }
         // Of a value that nobody knows the number of parts is not known either.
         let filters: Vec<Vec<String>> = filters.iter().map(|filter| self.words(&filter.text, known)).collect();
-        pipes::through(&text, &filters).filter(|_| !text.contains(UNKNOWN))
+        let kept = filters.iter().all(|filter| pipes::moves_blanks(filter));
+        pipes::through(&text, &filters).filter(|_| kept || !text.contains(UNKNOWN))
     }
 
     /// What `[ "$A" = 1 ] && echo "--a" || echo "--b"` prints; none of what does not begin with a condition.

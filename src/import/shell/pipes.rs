@@ -13,6 +13,7 @@ fn filter(text: &str, words: &[String]) -> Option<String> {
             let letters = plain(letters)?;
             Some(text.chars().filter(|letter| !letters.contains(*letter)).collect())
         }
+        ("tr", ["-s", " "]) => Some(squeezed(text)),
         ("tr", [from, into]) => {
             let mut letters = (plain(from)?, plain(into)?);
             let (Some(from), None) = (letters.0.pop(), letters.0.pop()) else { return None };
@@ -33,6 +34,7 @@ fn filter(text: &str, words: &[String]) -> Option<String> {
         ("cut", ["-d", sign, number]) => cut(text, sign, number),
         ("cut", [sign, number]) => cut(text, sign.strip_prefix("-d")?, number),
         ("xargs", []) => Some(text.split_whitespace().collect::<Vec<_>>().join(" ")),
+        ("sed", [change] | ["-E" | "-r" | "-e", change]) if BLANKS.contains(&change.trim()) => Some(squeezed(text)),
         ("sed", [change]) => {
             let parts: Vec<&str> = change.strip_prefix("s/")?.split('/').collect();
             let [old, new, "g"] = parts.as_slice() else { return None };
@@ -42,6 +44,30 @@ fn filter(text: &str, words: &[String]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// How scripts put one blank in the place of several.
+const BLANKS: [&str; 7] =
+    [r"s/  \+/ /g", r"s/ \+/ /g", "s/  */ /g", "s/   */ /g", "s/ +/ /g", "s/  +/ /g", "s/[ ][ ]*/ /g"];
+
+/// Whether a filter only moves blanks and ends of lines, whatever the words between them are.
+pub fn moves_blanks(words: &[String]) -> bool {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["tr", "\\n" | "\n", " "] | ["tr", "-s", " "] | ["xargs"] => true,
+        ["sed", rest @ ..] => rest.last().is_some_and(|change| BLANKS.contains(&change.trim())) && rest.len() < 3,
+        _ => false,
+    }
+}
+
+fn squeezed(text: &str) -> String {
+    let mut made = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter != ' ' || !made.ends_with(' ') {
+            made.push(letter);
+        }
+    }
+    made
 }
 
 /// Letters as they stand, a line's end as it is written; sets and ranges are not followed.
@@ -78,6 +104,15 @@ fn cut(text: &str, sign: &str, number: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::through;
+
+    #[test]
+    fn several_blanks_become_one() {
+        for filter in [["sed", r"s/  \+/ /g"], ["sed", "s/  */ /g"], ["tr", "-s"]] {
+            let mut words: Vec<String> = filter.iter().map(|word| (*word).to_owned()).collect();
+            words.extend((filter[0] == "tr").then(|| " ".to_owned()));
+            assert_eq!(through("a   b  c d", &[words]).as_deref(), Some("a b c d"), "{filter:?}");
+        }
+    }
 
     #[test]
     fn gpus_of_a_list_are_counted() {
