@@ -40,8 +40,10 @@ pub fn started(
     let mut unclear = Vec::new();
     found.absent = commands.iter().filter_map(|command| absent(&command.words)).collect();
     let astray = commands.iter().find_map(|command| astray(&command.words)).map(str::to_owned);
+    let mut lines: Vec<Vec<String>> = Vec::new();
     for command in starting(commands) {
-        let shown: String = command.words.join(" ").chars().take(LONGEST_SHOWN).collect();
+        let words = command.words.clone();
+        let shown = short(&words.join(" "));
         let program = launch::take_apart(&command.words).program;
         let mut imported = of_started(name, command, &script, variables, around, catalog);
         if let Some(option) = astray.as_ref().filter(|_| !imported.tool.is_empty()) {
@@ -56,7 +58,11 @@ pub fn started(
             found.others.push(shown);
         } else if found.trainings.iter().all(|(_, known)| known.json() != imported.json()) {
             found.trainings.push((shown, imported));
+            lines.push(words);
         }
+    }
+    for ((shown, _), told) in found.trainings.iter_mut().zip(told_apart(&lines)) {
+        *shown = told;
     }
     if let ([(_, training)], Some(first)) = (found.trainings.as_mut_slice(), unclear.first()) {
         training.note(format!("also starts what is not recognised: {first}"));
@@ -81,6 +87,31 @@ pub fn handed_in(script: &shell::Script) -> Vec<String> {
         rest.iter().find(is_file).filter(|_| starts).cloned()
     };
     script.commands.iter().filter_map(path).collect()
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(LONGEST_SHOWN).collect()
+}
+
+/// Commands as they are shown beside each other: their beginnings, or where those are the same what not all of them have.
+fn told_apart(commands: &[Vec<String>]) -> Vec<String> {
+    const SHARED: usize = 40;
+    // What a shell is handed as one word is a command by itself.
+    let words: Vec<Vec<&str>> =
+        commands.iter().map(|words| words.iter().flat_map(|word| word.split_whitespace()).collect()).collect();
+    let mut shown: Vec<String> = words.iter().map(|words| short(&words.join(" "))).collect();
+    let mut distinct = shown.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    if distinct.len() < shown.len() {
+        let common = |word: &&str| words.iter().all(|other| other.contains(word));
+        for (text, words) in shown.iter_mut().zip(&words) {
+            let own: Vec<&str> = words.iter().copied().filter(|word| !common(word)).collect();
+            let start: String = text.chars().take(SHARED).collect();
+            *text = format!("{start}… {}", short(&own.join(" ")));
+        }
+    }
+    shown
 }
 
 /// Takes out what nobody has said where options stand that may have been meant for the command.
@@ -170,4 +201,26 @@ fn of_started(
         imported.note(format!("found in this project, not where the script looks for them: {rest} more"));
     }
     imported
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told_apart;
+
+    #[test]
+    fn commands_that_begin_alike_show_what_tells_them_apart() {
+        let command = |size: u8| {
+            let line = format!(
+                "uv run --no-sync python scripts/training/run_recipe.py --recipe a_very_long_name_of_one x={size} y=1"
+            );
+            vec!["srun".to_owned(), "bash".to_owned(), "-c".to_owned(), line]
+        };
+        let shown = told_apart(&[command(2), command(4)]);
+        assert_eq!(
+            shown,
+            ["srun bash -c uv run --no-sync python scr… x=2", "srun bash -c uv run --no-sync python scr… x=4"]
+        );
+        let other = [vec!["python".to_owned(), "a.py".to_owned()], vec!["python".to_owned(), "b.py".to_owned()]];
+        assert_eq!(told_apart(&other), ["python a.py", "python b.py"]);
+    }
 }
