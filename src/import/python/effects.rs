@@ -18,7 +18,7 @@ const WRAPPERS: [&str; 6] = [
 ];
 
 /// Methods of a model that change neither what it holds nor what is trained of it, or that a reader follows.
-const METHODS: [&str; 41] = [
+const METHODS: [&str; 44] = [
     "__call__",
     "apply",
     "backward",
@@ -31,6 +31,8 @@ const METHODS: [&str; 41] = [
     "disable_adapter",
     "enable_input_require_grads",
     "eval",
+    // vLLM's engine beside unsloth's models, and their adapters in files (`unsloth/models/llama.py`).
+    "fast_generate",
     "forward",
     "generate",
     "get_input_embeddings",
@@ -40,6 +42,7 @@ const METHODS: [&str; 41] = [
     "gradient_checkpointing_disable",
     "gradient_checkpointing_enable",
     "half",
+    "load_lora",
     "load_state_dict",
     "merge_and_unload",
     "modules",
@@ -53,6 +56,7 @@ const METHODS: [&str; 41] = [
     "requires_grad_",
     "resize_token_embeddings",
     "save_checkpoint",
+    "save_lora",
     "set_adapter",
     "state_dict",
     "step",

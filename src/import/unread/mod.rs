@@ -1,6 +1,7 @@
 //! What a reader asked for and did not understand, and what nobody asked for: both are said, but for names that are known
 //! to change nothing.
 
+mod cost_table;
 mod costs;
 mod names;
 
