@@ -132,7 +132,9 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
 
 /// The plan of a script.
 pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPlan {
-    read(name, content, Settings::default(), context)
+    let mut imported = read(name, content, Settings::default(), context);
+    trainer::of_notebook(&mut imported, content);
+    imported
 }
 
 fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> ImportedPlan {

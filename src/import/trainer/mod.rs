@@ -37,7 +37,7 @@ pub use checkpoint_types::published;
 pub use command::import;
 pub use length::by_section as length_by_section;
 pub use option_names::completed as completed_options;
-pub use spread::{spread, spread_alone};
+pub use spread::{of_notebook, spread, spread_alone};
 pub use versions::apply_to as apply_versions;
 
 /// The version whose defaults are meant.

@@ -2,6 +2,7 @@
 
 use super::super::common::ImportContext;
 use super::super::imported::ImportedPlan;
+use super::super::origin::{Origin, Setting};
 use super::super::python::ScriptReader;
 use super::super::rows::not_modelled;
 use super::super::settings::Settings;
@@ -55,6 +56,16 @@ pub fn spread_alone(imported: &mut ImportedPlan, path: &str, content: &str, cont
     }
 }
 
+/// A script that was a notebook, which nothing starts several times (`nbconvert`, `python.tpl`: `# In[3]:`); unsloth keeps to
+/// one GPU.
+pub fn of_notebook(imported: &mut ImportedPlan, content: &str) {
+    let notebook = content.lines().any(|line| line.starts_with("# In[") || line.contains("get_ipython()"));
+    if notebook && imported.tool == "unsloth" {
+        let one = Origin::Derived("a notebook, and unsloth keeps to one GPU".to_owned());
+        imported.fill(keys::cluster::num_gpus, Some(Setting::new(1, one)));
+    }
+}
+
 /// Without a launcher several GPUs in sight share out the layers, where the script says so, or the batch.
 pub fn spread(imported: &mut ImportedPlan, path: &str, content: &str, context: &ImportContext) {
     let alone = context.launchers.is_empty() && context.world.total.is_none();
@@ -66,6 +77,8 @@ pub fn spread(imported: &mut ImportedPlan, path: &str, content: &str, context: &
             imported.miss(keys::cluster::num_gpus, "device_map spreads the layers over all GPUs in sight, and none is");
         } else if alone && imported.tool != "unsloth" {
             data_parallel(imported, context);
+        } else if alone {
+            of_notebook(imported, content);
         } else if spreads && !by_rank(content) && context.world.total.as_ref().is_some_and(|total| total.value > 1) {
             not_modelled(
                 imported,
