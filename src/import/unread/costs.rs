@@ -73,7 +73,7 @@ pub fn say(imported: &mut ImportedPlan, name: &str, found: &Setting<Value>, show
 }
 
 /// Whether a model may have experts: by its shape, by its degrees, or by the name of its preset.
-fn has_experts(imported: &ImportedPlan) -> bool {
+pub(super) fn has_experts(imported: &ImportedPlan) -> bool {
     const FAMILIES: &str = "moe mixtral deepseek-v gpt-oss kimi minimax dbrx grok glm-4 llama-4 jamba nemotron";
     let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or_default();
     // `30b-a3b`: of a size and another for each token.

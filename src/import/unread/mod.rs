@@ -45,6 +45,7 @@ pub fn account_for(imported: &mut ImportedPlan, settings: &Settings) {
             Fate::Unread if told => {}
             Fate::Unread if is_usual(name, &found.value) || (sees && is_of_pictures(name)) => {}
             Fate::Unread if is_where_adapters_are(imported, name, found) => {}
+            Fate::Unread if is_of_no_experts(imported, name) => {}
             Fate::Unread if engine && matches!(name, "deepspeed" | "deepspeed_config") => {}
             Fate::Misread => misread(imported, name, found),
             Fate::Unread if is_in_a_section_that_is_off(settings, name) => {}
@@ -169,6 +170,13 @@ fn is_where_adapters_are(imported: &ImportedPlan, name: &str, found: &Setting<Va
     };
     let told = imported.get(keys::lora::targets).map(|told| words(&told.value));
     name.ends_with("target_modules") && told.is_some_and(|told| told == words(&found.value))
+}
+
+/// Whether a setting is Megatron's, of a layer of experts that the model does not have: `moe_enable_deepep`.
+fn is_of_no_experts(imported: &ImportedPlan, name: &str) -> bool {
+    let core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
+    let last = name.rsplit('.').next().unwrap_or(name).trim_start_matches(['-', '+']);
+    core && last.starts_with("moe_") && !costs::has_experts(imported)
 }
 
 /// Whether a setting names a file that may say anything.
