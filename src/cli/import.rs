@@ -127,10 +127,28 @@ pub fn kind(path: &Path, text: &str, catalog: &Catalog) -> Option<String> {
     Some(if imported.tool.is_empty() { "a training command".to_owned() } else { imported.tool })
 }
 
+/// What a file says. Whoever stands in `scripts` and names `sft.sh` means the project that `scripts/sft.sh` is of as well:
+/// its whole path is read, and shown as it was named.
 fn of_text(file: &Path, text: &str, run: &ProcessView, catalog: &Catalog) -> Result<(String, ImportedPlan), Refused> {
     let name = file.display().to_string();
-    let imported = import::file(&name, text, run, catalog)?;
+    let Some((folder, whole)) = whole_path(file) else {
+        let imported = import::file(&name, text, run, catalog)?;
+        return Ok((format!("Imported from {name} ({})", imported.tool), imported));
+    };
+    let as_named = |said: &str| said.replace(&whole, &name).replace(&folder, "");
+    let mut imported = import::file(&whole, text, run, catalog).map_err(|refused| refused.reworded(as_named))?;
+    imported.reword(as_named);
     Ok((format!("Imported from {name} ({})", imported.tool), imported))
+}
+
+/// The present directory with a slash behind it, and the whole path of a file that is named from there; none of another, or
+/// of none that is there.
+fn whole_path(file: &Path) -> Option<(String, String)> {
+    let present = std::env::current_dir().ok()?.canonicalize().ok().filter(|present| present.parent().is_some())?;
+    let there = file.is_relative().then(|| present.join(file)).filter(|there| there.is_file())?;
+    let above = there.parent()?.canonicalize().ok()?;
+    let folder = format!("{}/", present.to_str()?);
+    Some((folder, above.join(there.file_name()?).to_str()?.to_owned()))
 }
 
 fn shown(words: &[String]) -> String {

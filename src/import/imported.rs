@@ -96,6 +96,17 @@ impl ImportedPlan {
         self.values.retain(|inferred| inferred.key != key);
     }
 
+    /// Puts all that is said of it in other words, such as shorter names of files.
+    pub fn reword(&mut self, reworded: impl Fn(&str) -> String) {
+        for said in self.values.iter_mut().filter_map(|found| found.origin.text_mut()) {
+            *said = reworded(said);
+        }
+        let whys = self.missing.iter_mut().map(|missing| &mut missing.why);
+        for said in whys.chain(&mut self.notes) {
+            *said = reworded(said);
+        }
+    }
+
     /// Says why a key has no value, unless it has one.
     pub(super) fn miss(&mut self, key: &'static str, why: impl Into<String>) {
         if self.get(key).is_none() && !self.missing.iter().any(|missing| missing.key == key) {

@@ -36,6 +36,18 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// What may name a file.
+    pub(super) fn text_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::File { name: text, .. }
+            | Self::Argument(text)
+            | Self::Program(text)
+            | Self::Derived(text)
+            | Self::Default { option: text, .. } => Some(text),
+            Self::Environment(_) | Self::Gpu(_) => None,
+        }
+    }
+
     /// Whether a file of settings said so, and no script.
     pub(super) fn is_of_settings(&self) -> bool {
         matches!(self, Self::File { name, .. } if !name.ends_with(".py"))

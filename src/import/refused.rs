@@ -20,6 +20,22 @@ pub enum Refused {
     },
 }
 
+impl Refused {
+    /// The same in other words, such as shorter names of files.
+    #[must_use]
+    pub fn reworded(self, reworded: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Unreadable(why) => Self::Unreadable(reworded(&why)),
+            Self::NoTool(why) => Self::NoTool(reworded(&why)),
+            Self::Plan(name) => Self::Plan(reworded(&name)),
+            Self::Several { file, commands } => Self::Several {
+                file: reworded(&file),
+                commands: commands.iter().map(|command| reworded(command)).collect(),
+            },
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -160,6 +160,32 @@ fn what_was_not_understood_stands_in_the_headline() {
     assert_eq!(text(&plan.stdout).lines().nth(1), Some(format!("# {said}").as_str()));
 }
 
+/// A script is started in its project's folder, wherever whoever asks about it stands.
+#[test]
+fn a_script_is_read_alike_from_its_folder_and_from_its_projects() {
+    let project = tempfile::tempdir().unwrap();
+    let put = |name: &str, content: &str| std::fs::write(project.path().join(name), content).unwrap();
+    for folder in ["configs", "scripts"] {
+        std::fs::create_dir(project.path().join(folder)).unwrap();
+    }
+    put("configs/zero3.json", r#"{"zero_optimization": {"stage": 3}, "bf16": {"enabled": true}}"#);
+    let command = "deepspeed --num_gpus 8 run_clm.py --model_name_or_path gpt2 --block_size 512 --bf16 \
+                   --per_device_train_batch_size 1 --deepspeed ./configs/zero3.json\n";
+    put("scripts/sft.sh", command);
+    // Before 4.36 nothing but its own code computes GPT-2's attention.
+    put("requirements.txt", "transformers==4.31.0\n");
+    let scripts = project.path().join("scripts");
+    let whole = scripts.join("sft.sh").display().to_string();
+    for (folder, name) in
+        [(project.path(), "scripts/sft.sh"), (&scripts, "sft.sh"), (&scripts, "./sft.sh"), (&scripts, &whole)]
+    {
+        let output = memwall(folder, &["import", name, "--format", "json"]);
+        let read: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(read["plan"]["distribution"]["sharding"], "zero3", "{name}");
+        assert_eq!(read["plan"]["training"]["attention"], "eager", "{name}");
+    }
+}
+
 #[test]
 fn a_plan_goes_out_and_comes_back() {
     let folder = tempfile::tempdir().unwrap();

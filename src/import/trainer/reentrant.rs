@@ -130,7 +130,8 @@ pub fn of_axolotl(arguments: &mut Settings, settings: &Settings) {
 /// the other kind (`v1/core/base_trainer.py`).
 pub fn of_llama_factory(arguments: &mut Settings, settings: &Settings, newer: bool) {
     let usual = if newer { by("LLaMA-Factory v1", false, "") } else { by("LLaMA-Factory", true, "") };
-    let told = settings.flag("use_reentrant_gc").unwrap_or(usual);
+    // The newer one, which has no such word, may stand beside the other's arguments.
+    let told = settings.flag("use_reentrant_gc").filter(|_| !newer).unwrap_or(usual);
     arguments.set(NAME, told.value.into(), told.origin);
 }
 
