@@ -97,7 +97,10 @@ pub fn verdict(prediction: &Prediction) -> String {
     // Memory alone does not make it run.
     let warned = match (prediction.lacking().next(), prediction.not_modelled().next()) {
         (Some(_), _) => ", see the warning",
-        (None, Some(key)) => &format!(" ({} is not modelled)", key.rsplit('.').next().unwrap_or(key)),
+        (None, Some(key)) => {
+            let are = if key.contains(" and ") { "are" } else { "is" };
+            &format!(" ({} {are} not modelled)", key.rsplit('.').next().unwrap_or(key))
+        }
         (None, None) => "",
     };
     format!("{word}{warned}: {} {} of {}{each}, {left}", capacity.needed, prediction.device_used_name(), capacity.bytes)
