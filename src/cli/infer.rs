@@ -75,36 +75,49 @@ pub fn of_process(
     hook: HookSpeech<'_>,
 ) -> Result<(String, ImportedPlan), Failure> {
     let command = observe::ProcessCommand::of(pid).map_err(Failure::failed)?;
+    with_view(&command, gpus, |run| read(pid, run, &command, catalog, hook))
+}
+
+/// What is read of a process is read of this view.
+fn with_view<T>(command: &observe::ProcessCommand, gpus: Vec<String>, read: impl FnOnce(&ProcessView) -> T) -> T {
     let files = HostFiles { folder: command.folder.clone(), root: command.root.clone() };
-    let versions = versions::of_environment(&command);
-    let run = ProcessView {
-        versions,
-        command: command.words,
-        variables: command.variables,
-        ancestors: command.ancestors,
+    read(&ProcessView {
+        versions: versions::of_environment(command),
+        command: command.words.clone(),
+        variables: command.variables.clone(),
+        ancestors: command.ancestors.clone(),
         gpus,
         withheld: command.withheld.is_some(),
         world: None,
         which: None,
         files: &files,
-    };
-    let mut imported = import::run(&run, catalog);
+    })
+}
+
+fn read(
+    pid: u32,
+    run: &ProcessView,
+    command: &observe::ProcessCommand,
+    catalog: &Catalog,
+    hook: HookSpeech<'_>,
+) -> Result<(String, ImportedPlan), Failure> {
+    let mut imported = import::run(run, catalog);
     // A program that nobody knows may still have the hook in it.
     match hook {
         HookSpeech::Unheard => {}
-        HookSpeech::Asked => ask(pid, &run, &mut imported, catalog),
+        HookSpeech::Asked => ask(pid, run, &mut imported, catalog),
         HookSpeech::Heard(told) => tell(&mut imported, told, catalog),
     }
     if imported.values.is_empty() {
         let is_python = run.command.first().is_some_and(|word| word.contains("python"));
-        let how = if is_python { format!("; if it trains: {}", traced(&run).join(" ")) } else { String::new() };
+        let how = if is_python { format!("; if it trains: {}", traced(run).join(" ")) } else { String::new() };
         return Err(Failure::failed(format!("process {pid}: {}{how}", nothing_known(&imported))));
     }
     if imported.names_no_model().is_some() && command.withheld.is_none() {
-        imported.notes.extend(traced(&run));
+        imported.notes.extend(traced(run));
     }
-    imported.notes.extend(command.withheld);
-    if let Some(root) = command.root {
+    imported.notes.extend(command.withheld.clone());
+    if let Some(root) = &command.root {
         imported.notes.push(format!("its files are a container's, and lie under {} while it runs", root.display()));
     }
     let shown: String = run.command.join(" ").chars().take(200).collect();
@@ -193,26 +206,34 @@ pub fn proposal(pid: u32, sight: DeviceSight, catalog: &Catalog, hook: HookSpeec
     })
 }
 
-/// What the command of a process says, its files and its environment; nothing where that cannot be read.
+/// What the command of a process says, its files and its environment; nothing where that cannot be read. What its script
+/// says of its own loop fills what no reader of a tool has said.
 pub fn command_plan(pid: u32, catalog: &Catalog) -> CommandPlan {
-    let Ok((_, imported)) = of_process(pid, Vec::new(), catalog, HookSpeech::Unheard) else {
-        return CommandPlan { pid, ..CommandPlan::default() };
-    };
-    let sure = imported.stated();
-    let default = |origin: &Origin| matches!(origin, Origin::Default { .. });
-    let setting = |row: &InferredValue| {
-        let is_default = default(&row.origin);
-        let stated = sure.iter().any(|(key, _)| *key == row.key) || matches!(row.origin, Origin::Program(_));
-        let value = row.value.as_str().map_or_else(|| row.value.to_string(), str::to_owned);
-        (stated || is_default).then(|| CommandSetting {
-            key: row.key,
-            value,
-            origin: row.origin.to_string(),
-            is_default,
-        })
-    };
-    let settings = imported.values.iter().filter_map(setting).collect();
-    CommandPlan { pid, settings, params: params(&imported, catalog), steps: imported.steps() }
+    let Ok(command) = observe::ProcessCommand::of(pid) else { return CommandPlan { pid, ..CommandPlan::default() } };
+    with_view(&command, Vec::new(), |run| {
+        let imported = read(pid, run, &command, catalog, HookSpeech::Unheard).ok().map(|(_, imported)| imported);
+        let sure = imported.as_ref().map_or_else(Vec::new, ImportedPlan::stated);
+        let values = imported.iter().flat_map(|imported| &imported.values);
+        let mut settings: Vec<CommandSetting> = values.filter_map(|row| setting(row, &sure)).collect();
+        for fact in import::loop_facts(run, catalog) {
+            let known = settings.iter().position(|one| one.key == fact.key);
+            if known.is_none_or(|at| settings[at].is_default) {
+                known.map(|at| settings.remove(at));
+                settings.extend(setting(&fact, &[(fact.key, String::new())]));
+            }
+        }
+        let params = imported.as_ref().and_then(|imported| params(imported, catalog));
+        let steps = imported.as_ref().and_then(ImportedPlan::steps);
+        CommandPlan { pid, settings, params, steps }
+    })
+}
+
+/// A row as it is held against a plan: one that is sure, or a default.
+fn setting(row: &InferredValue, sure: &[(&'static str, String)]) -> Option<CommandSetting> {
+    let is_default = matches!(row.origin, Origin::Default { .. });
+    let stated = sure.iter().any(|(key, _)| *key == row.key) || matches!(row.origin, Origin::Program(_));
+    let value = row.value.as_str().map_or_else(|| row.value.to_string(), str::to_owned);
+    (stated || is_default).then(|| CommandSetting { key: row.key, value, origin: row.origin.to_string(), is_default })
 }
 
 /// Parameters of the model that it names, whose configuration may lie in a file. Nothing else of it has to be known: a

@@ -57,6 +57,7 @@ mod llama_recipes;
 mod llm_c;
 mod llm_foundry;
 mod llm_recipes;
+mod loop_facts;
 mod loose_yaml;
 mod megatron;
 mod methods;
@@ -245,8 +246,42 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
     Ok(imported)
 }
 
+/// What the script of a running process says of its batch, its samples, its optimizer and its types, whatever tool it is of
+/// or of none: for the comparison of that process with a plan, beside what [`run`] reads.
+///
+/// # Examples
+///
+/// ```
+/// use memwall_core::{catalog::Catalog, files::Unread};
+/// use memwall_import::{Files, ProcessView, loop_facts};
+///
+/// struct Folder;
+/// impl Files for Folder {
+///     fn read(&self, path: &str) -> Result<String, Unread> {
+///         let text = "BATCH = 8\nloader = DataLoader(data, batch_size=BATCH)\nfor batch in loader:\n    model(batch).backward()\n";
+///         if path == "train.py" { Ok(text.to_owned()) } else { Err(Unread("no such file".to_owned())) }
+///     }
+///     fn absolute(&self, path: &str) -> String {
+///         path.to_owned()
+///     }
+/// }
+/// let run = ProcessView::of(vec!["python".to_owned(), "train.py".to_owned()], &Folder);
+/// let told = loop_facts(&run, &Catalog::embedded()?);
+/// assert!(told.iter().any(|one| one.key == "training.micro_batch_size" && one.value == 8));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn loop_facts(run: &ProcessView, catalog: &Catalog) -> Vec<InferredValue> {
+    with_context(run, catalog, |context| loop_facts::of_script(context))
+}
+
 /// A run with versions as they are known.
 fn of_command(run: &ProcessView, catalog: &Catalog) -> ImportedPlan {
+    with_context(run, catalog, of_context)
+}
+
+/// Takes a command apart, and reads what is known of the run by it.
+fn with_context<T>(run: &ProcessView, catalog: &Catalog, read: impl FnOnce(&ImportContext) -> T) -> T {
     let mut launched = launch::take_apart(&run.command);
     if let Some(inner) = script_command(run, &launched.program) {
         let outer = std::mem::take(&mut launched.launchers);
@@ -267,19 +302,23 @@ fn of_command(run: &ProcessView, catalog: &Catalog) -> ImportedPlan {
         world: World::default(),
     };
     context.world = world(&context, &own, &inherited);
-    let mut imported = readers::framework(&context);
-    if has_unknown_options(&program.words) && !imported.tool.is_empty() {
+    read(&context)
+}
+
+fn of_context(context: &ImportContext) -> ImportedPlan {
+    let mut imported = readers::framework(context);
+    if has_unknown_options(&context.program.words) && !imported.tool.is_empty() {
         imported.note("options in it depend on a condition that only the run knows: no default is taken");
         imported.unread.get_or_insert_with(|| "a condition of the script".to_owned());
     }
-    versions::finish(&mut imported, &run.versions);
+    versions::finish(&mut imported, &context.run.versions);
     imported.distrust();
     // Of a program that nobody starts as a training and that no framework is known by, nothing is to be read.
-    let trains = program.python || !context.launchers.is_empty() || context.variable("WORLD_SIZE").is_some();
+    let trains = context.program.python || !context.launchers.is_empty() || context.variable("WORLD_SIZE").is_some();
     if trains || !imported.values.is_empty() {
-        common::surroundings(&mut imported, &context);
+        common::surroundings(&mut imported, context);
     }
-    liger::fit(&mut imported, &context);
+    liger::fit(&mut imported, context);
     imported.settle()
 }
 

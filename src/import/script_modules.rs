@@ -130,6 +130,13 @@ pub fn of(path: &str, text: &str) -> Vec<String> {
             continue;
         }
         let place = module.trim_start_matches('.').replace('.', "/");
+        // `from . import config as C`
+        if place.is_empty() {
+            let names = names.split(',').filter_map(|name| name.split(" as ").next()).map(str::trim);
+            let own = names.filter(|name| is_name(name)).map(|name| format!("{name}.py"));
+            files.extend(own.map(|file| if folder.is_empty() { file } else { format!("{folder}/{file}") }));
+            continue;
+        }
         let near = |file: &str| {
             if module.starts_with('.') && !folder.is_empty() { format!("{folder}/{file}") } else { file.to_owned() }
         };

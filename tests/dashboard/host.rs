@@ -271,3 +271,34 @@ fn a_process_that_is_not_there_is_an_error() {
     let said = terminal.wait_for("there is no process 8388608");
     assert!(!said.contains("demo"), "{said}");
 }
+
+#[test]
+fn a_script_that_trains_and_has_told_no_step_is_a_training() {
+    const SCRIPT: &str = "import sys\n\
+                          def train():\n    for x in DataLoader(data, batch_size=8):\n        model(x).backward()\n\
+                          sys.stdin.read()\n";
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("train.py"), SCRIPT).unwrap();
+    let mut python = Command::new("python3");
+    python.arg("train.py").current_dir(&folder).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = python.spawn().unwrap();
+    let pid = child.id().to_string();
+    let once = |plan: &str| {
+        let file = folder.path().join("plan.yaml");
+        fs::write(&file, plan).unwrap();
+        let mut memwall = Command::new(env!("CARGO_BIN_EXE_memwall"));
+        let output = memwall.arg(&file).args(["--attach", &pid, "--once"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let as_planned = once("model: {preset: gpt2, batch_size: 8}\ntraining: {precision: fp32}\n");
+    let otherwise = once("model: {preset: gpt2, batch_size: 16}\ntraining: {precision: fp32}\n");
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert!(as_planned.contains("NO STEP SEEN"), "{as_planned}");
+    // By the eight of its loader.
+    assert!(
+        otherwise.contains("micro batch 8, the plan's is 16 (by train.py: DataLoader(batch_size=8))"),
+        "{otherwise}"
+    );
+    assert!(otherwise.contains("OTHER SETTINGS"), "{otherwise}");
+}

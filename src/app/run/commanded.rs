@@ -75,6 +75,21 @@ fn of_command(state: &State) -> Option<&CommandPlan> {
     (state.monitor.attached_here() == Some(told.pid)).then_some(told)
 }
 
+/// Whether its command, its files or its script say of a training.
+pub(super) fn is_training(state: &State) -> bool {
+    let says = |setting: &CommandSetting| !setting.is_default && setting.key.starts_with("training.");
+    of_command(state).is_some_and(|command| command.settings.iter().any(says))
+}
+
+/// How many ranks there are, as a launcher tells each in its environment.
+pub(super) fn ranks(state: &State) -> Option<u64> {
+    let told = |setting: &&CommandSetting| setting.key == keys::cluster::num_gpus && setting.origin == WORLD;
+    of_command(state)?.settings.iter().find(told)?.value.parse().ok()
+}
+
+/// Who says it: as [`crate::import::Origin::Environment`] is shown.
+const WORLD: &str = "environment: WORLD_SIZE";
+
 /// The model that it names, where that has other parameters than the plan's.
 pub fn other_model(state: &State, prediction: &Prediction) -> Option<String> {
     let command = of_command(state)?;

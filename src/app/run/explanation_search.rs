@@ -201,9 +201,10 @@ pub fn unexplained(state: &State) -> Option<[String; 2]> {
             let brackets = format!(" (none better than chance; tried: {tried})");
             Some(["nothing tried explains it".to_owned(), brackets])
         }
-        None if lacks_hook(state, job) => Some(
-            ["its step time alone names no cause", " (memwall run -- COMMAND has it tell more)"].map(str::to_owned),
-        ),
+        None if lacks_hook(state, job) => {
+            let words = waits_for_core(state).unwrap_or_else(|| "its step time alone names no cause".to_owned());
+            Some([words, " (memwall run -- COMMAND has it tell more)".to_owned()])
+        }
         None => None,
     }
 }
@@ -212,6 +213,17 @@ pub fn unexplained(state: &State) -> Option<[String; 2]> {
 fn lacks_hook(state: &State, job: &Job) -> bool {
     let on_cpu = job.hardware.gpu.generation == Generation::Cpu;
     on_cpu && state.run.telemetry.hooked(&state.monitor, state.now).is_none()
+}
+
+/// A run on the CPU that has no core for this share of the time is the slower for it.
+const WORTH_A_WORD: f64 = 0.1;
+
+/// That it waits for a core, where it does so for a good part of the time and is slower than planned.
+fn waits_for_core(state: &State) -> Option<String> {
+    let comparison = state.run.comparison.as_ref()?;
+    let share = comparison.evidence.cpu_wait.value().filter(|share| share.0 >= WORTH_A_WORD)?;
+    let is_slower = comparison.step.relative.is_some_and(|more| more > 0.0);
+    is_slower.then(|| format!("waiting for a free CPU core {:.0} % of the time", share.percent()))
 }
 
 /// Explanations that hardly anything speaks for are not shown.

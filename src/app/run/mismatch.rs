@@ -125,8 +125,12 @@ fn gpus(planned: u64, seen: u64) -> Option<Mismatch> {
 /// How many ranks a process of the run counts, where the plan has another number of GPUs, or of processes on a CPU.
 #[must_use]
 pub fn told_ranks(about: &HookAbout, prediction: &Prediction) -> Option<Mismatch> {
-    let (planned, ranks) = (prediction.num_gpus, u64::from(about.world?));
-    let on_cpu = prediction.on_cpu || about.device == "cpu";
+    of_ranks(prediction, u64::from(about.world?), about.device == "cpu")
+}
+
+fn of_ranks(prediction: &Prediction, ranks: u64, runs_on_cpu: bool) -> Option<Mismatch> {
+    let planned = prediction.num_gpus;
+    let on_cpu = prediction.on_cpu || runs_on_cpu;
     let mismatch = if on_cpu { Mismatch::Ranks(planned, ranks) } else { Mismatch::Gpus(planned, ranks) };
     (planned != ranks).then_some(mismatch)
 }
@@ -175,7 +179,7 @@ pub fn planned_model(about: &HookAbout, job: &Job, prediction: &Prediction) -> O
     is_same.then(|| (keys::model::preset, job.architecture.name.clone()))
 }
 
-/// By the hook's world; else by the log's; else by the GPUs that anybody is on, where those of one machine are watched.
+/// By the hook's world; else by the log's; else by what the launcher tells its ranks; else by the GPUs that anybody is on, where those of one machine are watched.
 fn number(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch> {
     let hooked = state.run.telemetry.hooked(&state.monitor, state.now).and_then(|run| run.about.as_ref());
     if let Some(about) = hooked.filter(|about| about.world.is_some()) {
@@ -183,6 +187,9 @@ fn number(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch>
     }
     if let Some(world) = state.run.telemetry.log_states(&state.monitor).world {
         return gpus(prediction.num_gpus, world);
+    }
+    if let Some(ranks) = super::commanded::ranks(state) {
+        return of_ranks(prediction, ranks, state.run.telemetry.uses_no_gpu(&state.monitor, state.now));
     }
     let here = matches!(&state.monitor.source, SourceState::Running(info)
         if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu));

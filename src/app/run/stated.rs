@@ -203,7 +203,9 @@ fn samples(stated: &StatedSettings, job: &Job) -> Option<String> {
         return Some(format!("{} samples a step, the plan {}", grouped(runs), grouped(batch.global)));
     }
     let planned = batch.tokens();
-    let runs = differs(stated.tokens, planned).filter(|_| job.decoder().is_some())?;
+    // As many samples of another length: that is told by itself.
+    let as_many = |tokens: u64| stated.sequence.is_some_and(|length| batch.global.checked_mul(length) == Some(tokens));
+    let runs = differs(stated.tokens, planned).filter(|runs| job.decoder().is_some() && !as_many(*runs))?;
     Some(format!("{} tokens a step, the plan {}", grouped(runs), grouped(planned)))
 }
 

@@ -174,7 +174,12 @@ fn unseen(state: &State) -> Option<RunVerdict> {
         return Some(verdict(format!("NO DATA FOR {}", age.roughly()), Gravity::Danger));
     }
     if is_no_training(state) {
-        return quiet("NO TRAINING SEEN");
+        return match mismatch::of(state) {
+            // What its command and its log state it is, before they tell a step.
+            Some(Mismatch::Model(_) | Mismatch::Settings(_)) => None,
+            _ if super::commanded::is_training(state) => quiet("NO STEP SEEN"),
+            _ => quiet("NO TRAINING SEEN"),
+        };
     }
     match state.run.telemetry.phases().phase(state.now) {
         RunPhase::WarmingUp => quiet("WARMING UP"),

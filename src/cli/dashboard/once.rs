@@ -107,6 +107,11 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     }
     if live && (attached.is_some() || args.log.is_some()) {
         hear(&mut state, attached, &mut heard);
+        // A rank of the launcher is followed from here on: its own command is read once it is seen.
+        let follows_another = state.monitor.attached.as_ref().map(|attached| attached.pid) != attached;
+        if let Some(sample) = follows_another.then(|| watched.sample().ok()).flatten() {
+            happen(&mut state, Event::Sample(Box::new(sample)));
+        }
     }
     Ok(state)
 }

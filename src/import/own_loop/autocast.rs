@@ -9,7 +9,7 @@ use crate::settings::text;
 
 /// What a loop's calls of it come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Autocast {
+pub enum Autocast {
     /// It makes none, or all are turned off.
     None,
     /// All that are made cast to that type: `fp16`, `bf16`.
@@ -23,7 +23,7 @@ const CALLS: [&str; 2] = ["torch.autocast", "amp.autocast"];
 
 impl Autocast {
     /// Those of a loop.
-    pub(super) fn of(reader: &ScriptReader, loop_text: &str) -> Self {
+    pub fn of(reader: &ScriptReader, loop_text: &str) -> Self {
         let own = |line: &str| line.contains("autocast(") && !line.contains("accelerator.autocast(");
         if call(loop_text, "autocast").is_none() || !code(loop_text).any(own) {
             return Self::None;
@@ -31,6 +31,8 @@ impl Autocast {
         let passed = |keyword: &str| reader.passed(&CALLS, keyword);
         let (devices, first) = (passed("device_type"), passed("0"));
         let (enabled, types, second) = (passed("enabled"), passed("dtype"), passed("1"));
+        // A script that names no GPU trains on what it casts for.
+        let trains_on_cpu = !loop_text.contains("cuda");
         let mut all: Option<Self> = None;
         for (at, (dtype, certain)) in types.iter().enumerate() {
             let at_place = |list: &[(PassedArgument, bool)]| list.get(at).map(|(found, _)| found.clone());
@@ -38,7 +40,7 @@ impl Autocast {
             // `torch.cuda.amp.autocast(True)`
             let switch = at_place(&enabled).filter(is_told).or_else(|| at_place(&first).filter(is_switch));
             let dtype = Some(dtype.clone()).filter(is_told).or_else(|| at_place(&second).filter(is_word));
-            let one = if *certain { cast(device, switch, dtype) } else { Self::Open };
+            let one = if *certain { cast(device, switch, dtype, trains_on_cpu) } else { Self::Open };
             match all {
                 Some(before) if before != one => return Self::Open,
                 _ => all = Some(one),
@@ -60,13 +62,23 @@ fn is_switch(found: &PassedArgument) -> bool {
     matches!(found, PassedArgument::Plain(told) if told.value.is_boolean())
 }
 
-/// What one call casts to: fp16 on a GPU where it is told no type (`torch/amp/autocast_mode.py`, `get_autocast_dtype`).
-fn cast(device: Option<PassedArgument>, enabled: Option<PassedArgument>, dtype: Option<PassedArgument>) -> Autocast {
-    let on_gpu = match device {
-        None => true,
-        Some(PassedArgument::Plain(told)) => text(&told.value).is_some_and(|word| word.starts_with("cuda")),
-        Some(_) => false,
+/// What one call casts to: fp16 on a GPU where it is told no type, bf16 on a CPU (`torch/amp/autocast_mode.py`,
+/// `get_autocast_dtype`).
+fn cast(
+    device: Option<PassedArgument>,
+    enabled: Option<PassedArgument>,
+    dtype: Option<PassedArgument>,
+    trains_on_cpu: bool,
+) -> Autocast {
+    let word = match device {
+        None => Some("cuda".to_owned()),
+        Some(PassedArgument::Plain(told)) => text(&told.value),
+        Some(_) => None,
     };
+    let usual = word.and_then(|word| match word.as_str() {
+        "cpu" if trains_on_cpu => Some("bf16"),
+        word => word.starts_with("cuda").then_some("fp16"),
+    });
     let on = match enabled {
         None => Some(true),
         Some(PassedArgument::Plain(told)) => match told.value {
@@ -75,10 +87,10 @@ fn cast(device: Option<PassedArgument>, enabled: Option<PassedArgument>, dtype: 
         },
         Some(_) => None,
     };
-    match (on, on_gpu, dtype) {
+    match (on, usual, dtype) {
         (Some(false), ..) => Autocast::None,
-        (Some(true), true, None) => Autocast::Half("fp16"),
-        (Some(true), true, Some(PassedArgument::Plain(told))) => match text(&told.value).as_deref() {
+        (Some(true), Some(half), None) => Autocast::Half(half),
+        (Some(true), Some(_), Some(PassedArgument::Plain(told))) => match text(&told.value).as_deref() {
             Some("float16" | "half") => Autocast::Half("fp16"),
             Some("bfloat16") => Autocast::Half("bf16"),
             _ => Autocast::Open,

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::OwnLoop;
+use super::recognised::imports;
 use crate::common::ImportContext;
 use crate::imported::ImportedPlan;
 use crate::launch::World;
@@ -14,14 +15,8 @@ use crate::settings::{Settings, text, whole};
 
 /// Whether a script trains by it.
 pub fn trains(text: &str) -> bool {
-    const PACKAGES: [&str; 2] = ["pytorch_lightning", "lightning"];
-    let of = |line: &str, package: &str| {
-        let named =
-            ["from ", "import "].iter().find_map(|word| line.trim_start().strip_prefix(word)?.strip_prefix(package));
-        named.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '.', ',']))
-    };
-    let imports = text.lines().any(|line| PACKAGES.iter().any(|package| of(line, package)));
-    imports && code(text).any(|line| line.contains(".fit(")) && code(text).any(|line| line.contains("Trainer("))
+    let is_imported = ["pytorch_lightning", "lightning"].iter().any(|package| imports(text, package));
+    is_imported && code(text).any(|line| line.contains(".fit(")) && code(text).any(|line| line.contains("Trainer("))
 }
 
 /// What shards the model.
@@ -219,7 +214,9 @@ mod tests {
         let fits = "trainer = Trainer(max_epochs=1)\ntrainer.fit(model)\n";
         assert!(trains(&format!("import pytorch_lightning as pl\n{fits}")));
         assert!(trains(&format!("from lightning.pytorch import Trainer\n{fits}")));
+        assert!(trains(&format!("import torch, lightning as L\n{fits}")));
         assert!(!trains(&format!("from transformers import Trainer\n{fits}")));
+        assert!(!trains(&format!("import lightning_utilities\n{fits}")));
         assert!(!trains("import lightning as L\nfabric = L.Fabric()\n"));
     }
 }

@@ -25,14 +25,17 @@ use super::script_modules::called_text;
 use super::settings::{Settings, UNKNOWN};
 use crate::plan::keys;
 
+pub use autocast::Autocast;
 use client_optimizer::ClientOptimizer;
 pub use cuts::{cuts_to_the_longest, makes_its_samples, truncated};
 use lightning::LightningTrainer;
 pub use processes::several as several_processes;
 use recognised::uses_trainer;
-pub use recognised::{hides, is_loop, loops, parses, starts, training_text, trains};
+pub use recognised::{
+    has_one_backward, hides, is_loop, loops, parses, starts, training_text, trains, trains_by_library,
+};
 use says::wrapper;
-pub use says::{calls, optimizer};
+pub use says::{calls, engine_loads, loader_batch, optimizer};
 
 /// What a script's arguments are in a file, and whether its names may stand in sections. What cannot be read is noted.
 pub fn configuration(

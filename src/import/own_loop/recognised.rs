@@ -71,8 +71,20 @@ pub fn hides(context: &ImportContext) -> bool {
 pub fn is_loop(text: &str) -> bool {
     // The names that the library had before its second version.
     const LIBRARIES: [&str; 3] = ["transformers", "pytorch_transformers", "pytorch_pretrained_bert"];
-    let imports = |library: &&str| ["from", "import"].iter().any(|word| text.contains(&format!("{word} {library}")));
-    LIBRARIES.iter().any(imports) && loops(text)
+    LIBRARIES.iter().any(|library| imports(text, library)) && loops(text)
+}
+
+/// Whether a script imports a package or a part of it: `from lightning.pytorch import Trainer`, `import time, torch, transformers`.
+pub fn imports(text: &str, package: &str) -> bool {
+    let is_of = |name: &str| {
+        let rest = name.trim_start().strip_prefix(package);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '.', ',', '\t']))
+    };
+    text.lines().map(str::trim_start).any(|line| match (line.strip_prefix("from "), line.strip_prefix("import ")) {
+        (Some(rest), _) => is_of(rest),
+        (_, Some(rest)) => rest.split(',').any(|name| is_of(name.trim_end())),
+        _ => false,
+    })
 }
 
 /// Whether a script does something where it is started: a module only declares what others call.
@@ -88,6 +100,16 @@ pub fn starts(text: &str) -> bool {
 /// Whether a script that is known to train has a loop of its own, on models of whatever library.
 pub fn loops(text: &str) -> bool {
     lightning::trains(text) || !uses_trainer(text) && code(text).any(|line| line.contains(".backward("))
+}
+
+/// Whether a script trains by the Trainer of a library, which it has read the length of its samples for.
+pub fn trains_by_library(text: &str) -> bool {
+    uses_trainer(text) && text.contains("TrainingArguments")
+}
+
+/// Whether a script's only backward pass stands in one place.
+pub fn has_one_backward(text: &str) -> bool {
+    lightning::trains(text) || code(text).filter(|line| line.contains("backward(")).count() == 1
 }
 
 /// Whether a script makes a Trainer of a library.

@@ -137,6 +137,13 @@ impl<'a> ScriptReader<'a> {
         trained.or_else(|| first(&script, names)).map_or_else(Settings::default, |seen| self.told(&script, names, seen))
     }
 
+    /// What each call of one of `names` is given that may be made.
+    pub fn every_call(&self, names: &[&str]) -> Vec<Settings> {
+        let script = self.script.borrow();
+        let made = of(&script, names).filter(|call| call.reached != Some(false));
+        made.map(|call| self.given(&script, call)).collect()
+    }
+
     fn told(&self, script: &FollowedScript, names: &[&str], seen: &LibraryCall) -> Settings {
         let mut settings = Settings::default();
         if seen.open {

@@ -15,9 +15,18 @@ use crate::units::Seconds;
 const LONGEST: usize = 2_000;
 
 static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)\b(?:(?:global[_ ]?step|training[_ ]step|step|steps|iter|iters|iteration|update)\b|iter\(train\))\s*[:=#]?\s*[\[(]?\s*(\d[\d.,]*)(?:\s*(?:/|of)\s*(\d[\d.,]*))?")
+    Regex::new(r"(?i)\b(?:(?:global[_ ]?step|training[_ ]step|step|steps|iter|iters|iteration|update)\b|iter\(train\)|\bit\s*[:=#])\s*[:=#]?\s*[\[(]?\s*(\d[\d.,]*)(?:\s*(?:/|of)\s*(\d[\d.,]*))?")
         .ok()
 });
+/// A place alone, at the beginning of a line or behind its stamp: `[  45/300] loss=3.2`.
+static PLACE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"^(?:[^\[\]a-zA-Z]*?\s)?(?:\[[^\[\]/]*\]\s*)?\[?\s*(\d[\d,.]*)\s*/\s*(\d[\d,.]*)\s*[\]:|,-]*\s+[a-zA-Z]",
+    )
+    .ok()
+});
+/// A run of more than so many is none of epochs.
+const MOST_EPOCHS: u64 = 1000;
 static EPOCH: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)\bepoch\b\s*[:=#]?\s*[\[(]?\s*(\d+)(?:\s*(?:/|of)\s*(\d+))?").ok());
 static LOSS: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -89,6 +98,10 @@ pub struct Text {
     before: Option<(u64, u64)>,
     /// Whether the steps are the run's, and not those of an epoch; none before a line has told.
     runs_on: Option<bool>,
+    /// The newest place alone.
+    place: Option<u64>,
+    /// Places alone are those of steps: they go on by more than one.
+    strides: bool,
 }
 
 impl LineFormat for Text {
@@ -99,9 +112,10 @@ impl LineFormat for Text {
     fn read(&mut self, line: &str) -> Option<LineFacts> {
         let line = &*training(line)?;
         let loss = loss(line)?;
-        let found = groups(&STEP, line)?;
-        let step = counted(&found, 1)?;
-        let total = counted(&found, 2);
+        let (step, total) = match groups(&STEP, line) {
+            Some(found) => (counted(&found, 1)?, counted(&found, 2)),
+            None => self.place(line)?,
+        };
         let mut facts = LineFacts { step: Some(step), total_steps: total, loss: Some(loss), ..LineFacts::default() };
         if line.contains("data_time:") || line.contains("max mem:") {
             epochs::measured(line, &mut facts);
@@ -118,6 +132,15 @@ impl LineFormat for Text {
 }
 
 impl Text {
+    /// What a place alone counts nobody says: it may be epochs, which are told one by one and are not many.
+    fn place(&mut self, line: &str) -> Option<(u64, Option<u64>)> {
+        let found = groups(&PLACE, line).filter(|_| groups(&EPOCH, line).is_none())?;
+        let (step, total) = (counted(&found, 1)?, counted(&found, 2)?);
+        self.strides |= self.place.is_some_and(|before| step > before.saturating_add(1));
+        self.place = Some(step);
+        (step <= total && (self.strides || total > MOST_EPOCHS)).then_some((step, Some(total)))
+    }
+
     /// A step of an epoch, where it says how many each has, is one of the run.
     fn epoch(&mut self, facts: &mut LineFacts, found: &Captures, (line, is_global): (&str, bool)) {
         let Some(epoch) = counted(found, 1) else { return };
@@ -217,6 +240,7 @@ mod tests {
             ("Iteration 1,200 of 4,000: Loss: 1.5e-1", 1_200, Some(4_000), 0.15),
             ("global_step=7 loss=3.0", 7, None, 3.0),
             ("Step [10/20], Training Loss: 0.5", 10, Some(20), 0.5),
+            ("it=0040 loss=9.25", 40, None, 9.25),
             // NVIDIA/DeepLearningExamples, PyTorch/LanguageModeling/BERT/run_pretraining.py through DLLogger
             (
                 "DLL 2026-03-01 10:00:00.123456 - Training Epoch: 0 Training Iteration: 10  step_loss : 10.5  learning_rate : 0.0001",
@@ -240,9 +264,28 @@ mod tests {
             "step 5 of the plan",
             "stepwise 3 lossless 4",
             "eval step 3 loss 2",
+            "4.4it/s 3 loss 2",
         ] {
             assert_eq!(read(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_place_alone_is_a_steps_where_it_goes_on_in_strides() {
+        let mut text = Text::default();
+        let mut read = |line: &str| text.read(line).map(|facts| (facts.step, facts.total_steps, facts.loss));
+        // It may be the fortieth of 300 epochs.
+        assert_eq!(read("[   40/300] loss=3.9 | 387 ms | 2645 tok/s"), None);
+        assert_eq!(read("[   45/300] loss=3.8 | 387 ms | 2645 tok/s"), Some((Some(45), Some(300), Some(3.8))));
+        assert_eq!(read("2026-01-02 10:00:00 50/300 train loss 3.7"), Some((Some(50), Some(300), Some(3.7))));
+        let mut epochs = Text::default();
+        let mut read = |line: &str| epochs.read(line).map(|facts| facts.step);
+        for line in
+            ["[1/30] loss: 2.0", "[2/30] loss: 1.9", "[3/30] loss: 1.8", "Epoch [9/30] loss: 1.8", "lr 3/4 loss 2"]
+        {
+            assert_eq!(read(line), None, "{line}");
+        }
+        assert_eq!(Text::default().read("[7/5000] loss: 2.0").unwrap().step, Some(7));
     }
 
     #[test]

@@ -20,6 +20,8 @@ const LONGEST: usize = 4096;
 pub struct HeaderReader {
     stated: StatedSettings,
     block: Option<SettingsBlock>,
+    /// The parameters that a script of nobody's counts; 0 where it counts two models.
+    own_count: Option<u64>,
     /// Ranks that share each expert's matrices, where Megatron states them.
     expert_tensor: Option<u64>,
 }
@@ -42,6 +44,9 @@ impl HeaderReader {
         }
         let before = self.stated.clone();
         phrases::read(line, &mut self.stated);
+        if self.stated == before {
+            phrases::own(line, &mut self.stated, &mut self.own_count);
+        }
         self.rank_count(line);
         self.read_block(line);
         self.stated != before

@@ -1,5 +1,9 @@
 //! Sentences of frameworks, each with one or two numbers.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use super::{count_after, rounding, written_count};
 use crate::reading::{StatedCheckpointing, StatedSettings, StatedType};
 
@@ -35,6 +39,31 @@ const NUMBERS: &[(&str, Field)] = &[
 
 /// Phrases of sentences that are only whole together: torchtitan's of how training starts.
 const WITHIN: &str = "Training starts at step";
+
+/// A script's own sentence on the size of its model, and nothing of a part of it: `model has 5.47M params`,
+/// `Number of parameters: 5,338,624`, `GPT with 124M parameters`.
+static OWN_COUNT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?ix)^ (?: .*\b(?:info|debug)\b (?: .*[:|\]-]\s* | [:\]]?\s+ ) | \[[^\]]*\d[^\]]*\] | [\d\s:,./-]+\s )? \s*
+          (?: \# | (?: the|total|model|network|net|number|num|no|of|n|count|size|has|have|with|in|is|all|initiali[sz]ed|created|built
+                 |trainable|params?|parameters? | [a-z0-9_]*(?:gpt|llama|bert|lm|net|former|mlp|vit)[a-z0-9_]* ) [\s:=_.\#-]+ )*
+          (\d[\d,._]* \s* (?:k|m|b|million|billion)?) \s* (total|trainable|model)? \s* (params?|parameters?)? \s* [.!]? \s* $",
+    )
+    .ok()
+});
+
+fn own_count(line: &str) -> Option<u64> {
+    let lower = line.to_ascii_lowercase();
+    if line.len() > 200 || lower.matches("param").count() != 1 {
+        return None;
+    }
+    let found = (*OWN_COUNT).as_ref()?.captures(line)?.get(1)?.as_str().trim();
+    // A small number without a unit is one of tensors, or in a unit that the line does not name.
+    written_count(found).filter(|count| *count >= LEAST_PARAMETERS)
+}
+
+/// No model that somebody waits for has fewer.
+const LEAST_PARAMETERS: u64 = 1000;
 
 /// Takes what a sentence states.
 pub fn read(line: &str, stated: &mut StatedSettings) {
@@ -96,6 +125,22 @@ fn sizes(line: &str, stated: &mut StatedSettings) {
         && let Some(all) = count_after(line, "Total params:")
     {
         stated.params = Some(all);
+    }
+}
+
+/// What a script of nobody's counts, where no framework's own phrase has: all that is trained, or the whole. Two counts
+/// that differ are those of two models, and state nothing.
+pub fn own(line: &str, stated: &mut StatedSettings, own: &mut Option<u64>) {
+    let Some(count) = own_count(line).filter(|_| !line.contains("valuation")) else { return };
+    let is_trained = line.to_ascii_lowercase().contains("trainable");
+    let told = if is_trained { &mut stated.trainable } else { &mut stated.params };
+    if is_trained && told.is_none() {
+        *told = Some(count);
+    } else if !is_trained && (told.is_none() || *told == *own) {
+        let other = own.is_some_and(|before| before != count);
+        *told = Some(count).filter(|_| !other);
+        *own = Some(if other { 0 } else { count });
+        stated.params_within = told.map_or(0, |all| rounding(line, Some(all)));
     }
 }
 

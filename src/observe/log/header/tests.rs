@@ -78,6 +78,43 @@ num decayed parameter tensors: 26, with 10,740,096 parameters
     assert_eq!(stated.params_within, 5_000);
 }
 
+/// Scripts of nobody's write the size of their model in words of their own; of a part of it they write it too.
+#[test]
+fn a_scripts_own_count_of_its_model() {
+    for (line, params) in [
+        ("model has 5.47M params", 5_470_000),
+        ("Number of parameters: 5,338,624", 5_338_624),
+        ("2026-03-01 10:00:00,123 - train - INFO - Total params: 12.3 million", 12_300_000),
+        ("2026-03-01 10:00:00.123 | INFO     | __main__:main:33 - TinyGPT with 124M parameters", 124_000_000),
+        ("INFO:__main__:n_params=8030261248", 8_030_261_248),
+        ("[rank0] #params: 7.5B", 7_500_000_000),
+    ] {
+        let stated = read(line);
+        assert_eq!((stated.params, stated.trainable), (Some(params), None), "{line}");
+    }
+    assert_eq!(read("Trainable parameters: 1,234,567").trainable, Some(1_234_567));
+    // Half a step of the last digit that is written.
+    assert_eq!(read("model has 5.47M params").params_within, 5_000);
+    for line in [
+        "encoder parameters: 3M",
+        "[encoder] parameters: 3M",
+        "embedding params: 2,048,000",
+        "num decayed parameter tensors: 26, with 10,740,096 parameters",
+        "parameters: 26",
+        "model parameters on rank 0: 5M of 10M",
+        "params 5.47M loss 2.0",
+        "generator parameters: 5,000,000, discriminator parameters: 3,000,000",
+    ] {
+        assert_eq!(read(line).params, None, "{line}");
+    }
+    // Two models, of which nobody says which is the plan's.
+    assert_eq!(
+        read("model parameters: 5,000,000\nmodel parameters: 3,000,000\nmodel parameters: 3,000,000").params,
+        None
+    );
+    assert_eq!(read("model parameters: 5,000,000\nmodel parameters: 5,000,000").params, Some(5_000_000));
+}
+
 const STAGES: &str = "\
 pipeline_model_parallel_size .................... 4
 [default0]:  num_layers ...................................... 32

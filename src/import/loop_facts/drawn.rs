@@ -1,0 +1,58 @@
+//! The shapes of samples that a script draws at random in place of data.
+
+use super::Script;
+use crate::settings::{Settings, whole};
+
+impl Script<'_> {
+    /// The shape of the whole numbers that it draws in place of samples, without what is shifted off for labels; none
+    /// where two differ.
+    pub(super) fn shape(&self) -> Option<(u64, u64)> {
+        self.drawn(2).and_then(|sizes| Some((*sizes.first()?, self.unshifted(*sizes.get(1)?))))
+    }
+
+    /// The number of the images that it draws in place of samples: `torch.randn(16, 3, 224, 224)`.
+    pub(super) fn images(&self) -> Option<u64> {
+        let of_image = |call: &Settings| {
+            let [samples, channels, height, width] = ["0", "1", "2", "3"].map(|place| call.whole(place));
+            let is_image = channels?.value <= 4 && height?.value > 4 && width?.value > 4 && !call.holds("4");
+            samples.filter(|_| is_image).map(|found| found.value)
+        };
+        let calls = self.reader.every_call(&["torch.randn", "torch.rand"]);
+        let mut found = calls.iter().filter_map(of_image);
+        let first = found.next()?;
+        found.all(|other| other == first).then_some(first)
+    }
+
+    /// The tokens of one sample that its data set draws.
+    pub(super) fn made_length(&self) -> Option<u64> {
+        if !self.text.contains("__getitem__") {
+            return None;
+        }
+        self.drawn(1).and_then(|sizes| sizes.first().copied()).filter(|tokens| *tokens > 1)
+    }
+
+    pub(super) fn drawn(&self, places: usize) -> Option<Vec<u64>> {
+        let calls = self.reader.every_call(&["torch.randint"]);
+        let size = |call: &Settings| {
+            let told =
+                ["size", "2", "1"].iter().find_map(|name| call.get(name).filter(|found| found.value.is_array()))?;
+            told.value.as_array()?.iter().map(whole).collect::<Option<Vec<u64>>>()
+        };
+        let mut sizes: Vec<Vec<u64>> = Vec::new();
+        for call in &calls {
+            // One whose size is not followed may be what it trains on.
+            let size = size(call)?;
+            if size.len() == places && !sizes.contains(&size) {
+                sizes.push(size);
+            }
+        }
+        let [only] = sizes.as_slice() else { return None };
+        Some(only.clone())
+    }
+
+    /// Inputs and labels out of one more token: `x[:, :-1]` and `x[:, 1:]`.
+    pub(super) fn unshifted(&self, tokens: u64) -> u64 {
+        let shifts = self.text.contains(":-1]") && self.text.contains("1:]");
+        if shifts { tokens.saturating_sub(1) } else { tokens }
+    }
+}

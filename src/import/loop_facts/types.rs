@@ -1,0 +1,104 @@
+//! The types that a script's loop computes in and stores.
+
+use super::Script;
+use crate::origin::Setting;
+use crate::own_loop::Autocast;
+use crate::python::PassedArgument;
+use crate::script_doubts::code;
+
+/// What a script has where it computes or stores anything in 16 bits or fewer.
+const SMALL_TYPES: [&str; 12] = [
+    "bf16",
+    "bfloat16",
+    "fp16",
+    "float16",
+    ".half(",
+    "torch.half",
+    "autocast",
+    "mixed_precision",
+    "precision=",
+    "torch_dtype",
+    "load_in_",
+    "deepspeed",
+];
+
+/// What scripts call the model that trains.
+const MODELS: [&str; 6] = ["model", "net", "network", "gpt", "lm", "self.model"];
+
+/// What the weights of a script's model are stored in.
+enum StoredType {
+    /// What its class makes them.
+    AsMade,
+    /// What it is cast to.
+    Cast(&'static str),
+    /// What is not followed.
+    Open,
+}
+
+impl Script<'_> {
+    /// What it computes in under PyTorch's autocast, or that it has no other type than fp32.
+    pub(super) fn precision(&self) -> Option<Setting<&'static str>> {
+        let lower = self.text.to_lowercase();
+        if !SMALL_TYPES.iter().any(|part| lower.contains(part)) {
+            return Some(Setting::new("fp32", self.says("no other type in it")));
+        }
+        match self.stored_in() {
+            StoredType::AsMade => {}
+            StoredType::Cast(word) => return Some(Setting::new(word, self.says("what its model is cast to"))),
+            StoredType::Open => return None,
+        }
+        match Autocast::of(self.reader, self.text) {
+            Autocast::Half(half) => {
+                let word = if half == "bf16" { "bf16-mixed" } else { "fp16-mixed" };
+                Some(Setting::new(word, self.says("autocast(")))
+            }
+            Autocast::None | Autocast::Open => None,
+        }
+    }
+
+    fn stored_in(&self) -> StoredType {
+        const OTHERS: [&str; 5] = ["torch_dtype", "dtype=torch.", "set_default_dtype", "Trainer(", "Accelerator("];
+        let other = |line: &str| OTHERS.iter().any(|part| line.contains(part)) && !line.contains("autocast(");
+        if code(self.text).any(other) {
+            return StoredType::Open;
+        }
+        let casts: Vec<&str> = code(self.text).filter_map(cast_of).collect();
+        if casts.is_empty() {
+            return StoredType::AsMade;
+        }
+        if self.has(&["autocast("]) || !casts.iter().all(|target| MODELS.contains(target)) {
+            return StoredType::Open;
+        }
+        let methods = [("bfloat16", "bf16"), ("half", "fp16")].map(|(method, word)| {
+            let is_there = self.has(&[&format!(".{method}(")]);
+            if is_there { (self.reader.reached(&[method]), word) } else { (Some(false), word) }
+        });
+        let passed = ["0", "1", "dtype"].iter().flat_map(|place| self.reader.passed(&["to"], place));
+        let types = passed.map(|(passed, certain)| match passed {
+            PassedArgument::Plain(told) => match told.value.as_str() {
+                Some("bfloat16") => (certain.then_some(true), "bf16"),
+                Some("float16" | "half") => (certain.then_some(true), "fp16"),
+                _ => (Some(false), ""),
+            },
+            // A device that was made is no type.
+            PassedArgument::Nothing | PassedArgument::Made(..) => (Some(false), ""),
+            PassedArgument::Open => (None, ""),
+        });
+        let all: Vec<(Option<bool>, &'static str)> = methods.into_iter().chain(types).collect();
+        if all.iter().any(|(made, _)| made.is_none()) {
+            return StoredType::Open;
+        }
+        // Where no branch with a cast is taken, it has no other type.
+        all.iter()
+            .find(|(made, _)| *made == Some(true))
+            .map_or(StoredType::Cast("fp32"), |(_, word)| StoredType::Cast(word))
+    }
+}
+
+/// What a line casts to 16 bits, by `x.to(torch.bfloat16)`, `x.bfloat16()` or `x.half()`; none where it casts nothing.
+fn cast_of(line: &str) -> Option<&str> {
+    let is_small = || ["bfloat16", "float16", "dtype"].iter().any(|word| line.contains(word));
+    let to = line.split_once(".to(").filter(|_| is_small());
+    let (before, _) = to.or_else(|| line.split_once(".bfloat16(")).or_else(|| line.split_once(".half("))?;
+    before.rsplit([' ', '=', '(']).next()
+}
