@@ -272,7 +272,7 @@ pub fn file(name: &str, content: &str, around: &ProcessView, catalog: &Catalog) 
 /// ```
 #[must_use]
 pub fn loop_facts(run: &ProcessView, catalog: &Catalog) -> Vec<InferredValue> {
-    with_context(run, catalog, |context| loop_facts::of_script(context))
+    with_context(run, catalog, loop_facts::of_script)
 }
 
 /// A run with versions as they are known.

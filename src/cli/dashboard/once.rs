@@ -1,5 +1,6 @@
 //! `memwall --once`: what runs now, as a few plain lines or as JSON: for scripts, `watch` and cron.
 
+mod cpu_wait;
 mod json;
 mod played;
 
@@ -112,6 +113,7 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
         if let Some(sample) = follows_another.then(|| watched.sample().ok()).flatten() {
             happen(&mut state, Event::Sample(Box::new(sample)));
         }
+        cpu_wait::learn(&mut state, &mut watched, &mut heard);
     }
     Ok(state)
 }

@@ -98,6 +98,8 @@ impl Script<'_> {
                 let samples = whole(&self.reader.expression(&part)?).filter(|_| is_whole(&part))?;
                 Some(Setting::new(samples, self.says(&format!("DataLoader(batch_size={part})"))))
             }
+            // Of a loader that is not followed nobody knows; what is drawn then is a data set.
+            (None, _) if self.has(&["DataLoader("]) => None,
             (None, Some(samples)) => {
                 let named = self.named_as(&BATCHES, samples, "the samples that it makes");
                 Some(named).filter(|found| is_whole(&found.origin.to_string()))

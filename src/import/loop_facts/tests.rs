@@ -217,14 +217,39 @@ const DOUBTFUL: &[(&str, &str)] = &[
     ),
     // Only its inputs are cast.
     ("inputs.py", "import torch\nfor x in loader:\n    model(x.to(torch.bfloat16)).backward()\n"),
+    // Two loaders, and the data that they load.
+    (
+        "loaders.py",
+        "import torch\ndata = torch.randint(0, 9, (20000, 128))\none = DataLoader(data, batch_size=4)\ntwo = DataLoader(data, batch_size=8)\nfor x in zip(one, two):\n    model(x).backward()\n",
+    ),
     // It trains nothing.
     ("serve.py", "import torch\nbatch_size = 8\nfor x in requests(batch_size):\n    model(x)\n"),
 ];
 
+const DRAWN: &[(&str, &str)] = &[(
+    "train.py",
+    r#"
+import argparse, torch
+p = argparse.ArgumentParser()
+p.add_argument("--per_device_train_batch_size", type=int, default=8)
+args = p.parse_args()
+data = torch.randint(0, 8000, (20000, 128))
+loader = torch.utils.data.DataLoader(data, batch_size=args.per_device_train_batch_size)
+for x in loader:
+    model(x).backward()
+"#,
+)];
+
+#[test]
+fn a_data_set_that_is_drawn_is_no_batch() {
+    let given = told(DRAWN, "python train.py --per_device_train_batch_size 2", &[]);
+    assert_eq!((value(&given, BATCH), value(&given, LENGTH)), (Some("2"), Some("128")), "{given:?}");
+}
+
 #[test]
 fn what_may_be_otherwise_is_not_said() {
     let key = |script: &str, key: &str| told(DOUBTFUL, &format!("python {script}"), &[]).get(key).cloned();
-    for script in ["cuts.py", "shared.py", "two.py"] {
+    for script in ["cuts.py", "shared.py", "two.py", "loaders.py"] {
         assert_eq!(key(script, BATCH), None, "{script}");
     }
     assert_eq!(key("two.py", LENGTH), None);

@@ -20,7 +20,11 @@ pub fn loader_batch(text: &str) -> Option<String> {
         let value = keyword.and_then(|rest| rest.trim_start().strip_prefix('='));
         let places: Vec<&String> = parts.iter().take_while(|part| !part.contains('=')).collect();
         let Some(value) = value.or_else(|| places.get(1).map(|part| part.as_str())) else { continue };
-        let of_another = |text: &str| OTHERS.iter().any(|part| text.to_lowercase().contains(part));
+        // `per_device_train_batch_size` is no development set's.
+        let of_another = |text: &str| {
+            let text = text.to_lowercase().replace("device", "");
+            OTHERS.iter().any(|part| text.contains(part))
+        };
         if !of_another(value)
             && !parts.first().is_some_and(|set| of_another(set))
             && !found.contains(&value.trim().to_owned())
