@@ -76,6 +76,16 @@ impl Comparison {
         memory || tokens || self.bandwidth.notable || self.compute.notable || self.step.notable
     }
 
+    /// How much slower a step is, as a share; none where that is within what predictions stray by, or not known.
+    #[must_use]
+    pub fn pace(&self) -> Option<f64> {
+        if self.step.notable {
+            return self.step.relative;
+        }
+        let tokens = self.tokens.as_ref().filter(|tokens| tokens.notable)?;
+        Some(1.0 / (1.0 + tokens.relative?) - 1.0)
+    }
+
     /// The evidence as it may be held against changed plans: peaks of a GPU that may well hold a smaller
     /// stage than the one that is predicted are no peaks of that one.
     #[must_use]

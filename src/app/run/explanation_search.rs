@@ -202,7 +202,8 @@ pub fn unexplained(state: &State) -> Option<[String; 2]> {
             Some(["nothing tried explains it".to_owned(), brackets])
         }
         None if lacks_hook(state, job) => {
-            let words = waits_for_core(state).unwrap_or_else(|| "its step time alone names no cause".to_owned());
+            let waits = state.run.comparison.as_ref().and_then(waits_for_core);
+            let words = waits.unwrap_or_else(|| "its step time alone names no cause".to_owned());
             Some([words, " (memwall run -- COMMAND has it tell more)".to_owned()])
         }
         None => None,
@@ -219,10 +220,9 @@ fn lacks_hook(state: &State, job: &Job) -> bool {
 const WORTH_A_WORD: f64 = 0.1;
 
 /// That it waits for a core, where it does so for a good part of the time and is slower than planned.
-fn waits_for_core(state: &State) -> Option<String> {
-    let comparison = state.run.comparison.as_ref()?;
+fn waits_for_core(comparison: &Comparison) -> Option<String> {
     let share = comparison.evidence.cpu_wait.value().filter(|share| share.0 >= WORTH_A_WORD)?;
-    let is_slower = comparison.step.relative.is_some_and(|more| more > 0.0);
+    let is_slower = comparison.pace().is_some_and(|more| more > 0.0);
     is_slower.then(|| format!("waiting for a free CPU core {:.0} % of the time", share.percent()))
 }
 
@@ -374,5 +374,33 @@ pub fn arrived(state: &mut State, number: u64, found: Vec<Explanation>) {
             }
             None => "the plan explains what is observed: no other one does so better".to_owned(),
         }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::waits_for_core;
+    use crate::catalog::Catalog;
+    use crate::compare::{Bands, Calibration, Evidence, MemoryOwner, Observation, compare};
+    use crate::plan::{Document, plan_of};
+    use crate::predict::{Job, predict};
+    use crate::reading::{Moment, Reading};
+    use crate::units::Fraction;
+
+    #[test]
+    fn a_run_without_the_hook_is_slow_by_its_wait_for_a_core() {
+        let plan = plan_of(&Document::parse("model: {preset: gpt2, batch_size: 8}").unwrap(), "".as_ref()).unwrap();
+        let job = Job::resolve(&plan, &Catalog::embedded().unwrap()).unwrap();
+        let prediction = predict(&job);
+        let told = |times: f64, wait: f64| {
+            let step = Reading::measured(prediction.time.step * times, Moment(1));
+            let cpu_wait = Reading::measured(Fraction(wait), Moment(1));
+            let evidence = Evidence { step, cpu_wait, ..Evidence::default() };
+            let seen = Observation { whose: MemoryOwner::Log, memory: Reading::not_read(), devices: 0, evidence };
+            waits_for_core(&compare(&prediction, &seen, &Bands::of(&job), &Calibration::default()))
+        };
+        assert_eq!(told(4.0, 0.75).as_deref(), Some("waiting for a free CPU core 75 % of the time"));
+        // It has its cores; it is as planned; it is faster.
+        assert_eq!((told(4.0, 0.02), told(1.0, 0.75), told(0.1, 0.75)), (None, None, None));
     }
 }

@@ -225,7 +225,7 @@ fn compared(state: &State) -> Option<RunVerdict> {
     let derived = || parts.into_iter().filter(is_derived).find_map(notable);
     let above = memory().filter_map(notable).find(|(relative, _)| *relative > 0.0);
     let below = memory().filter_map(notable).find(|(relative, _)| *relative < 0.0);
-    let pace = pace(comparison);
+    let pace = comparison.pace();
     let words = match (above, pace, below) {
         // Memory that still fits costs less than time that is gone.
         (Some((more, _)), Some(slower), _) if slower > FAR && slower > more => slower_by(slower),
@@ -266,15 +266,6 @@ fn other(comparison: &Comparison) -> Option<RunVerdict> {
         || comparison.bandwidth.observed.value().is_some();
     let words = if works { "AS PLANNED" } else { "MEMORY AS PLANNED" };
     (comparison.evidence.settled && said).then(|| verdict(words, if works { Gravity::Good } else { Gravity::Quiet }))
-}
-
-/// How much slower a step is, as a share; none where that is within what predictions stray by, or not known.
-fn pace(comparison: &Comparison) -> Option<f64> {
-    if comparison.step.notable {
-        return comparison.step.relative;
-    }
-    let tokens = comparison.tokens.as_ref().filter(|tokens| tokens.notable)?;
-    Some(1.0 / (1.0 + tokens.relative?) - 1.0)
 }
 
 /// A difference of memory that says something.

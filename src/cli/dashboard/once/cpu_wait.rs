@@ -16,8 +16,8 @@ pub(super) fn learn(state: &mut State, watched: &mut Watched, heard: &mut Receiv
     let until = Instant::now() + CPU_PATIENCE;
     let is_open = |state: &State| {
         state.run.comparison.as_ref().is_some_and(|comparison| {
-            let is_slower = comparison.step.notable && comparison.step.relative.is_some_and(|more| more > 0.0);
-            is_slower && comparison.evidence.cpu_wait == Reading::Absent(Absence::TooShort)
+            let is_slower = comparison.pace().is_some_and(|more| more > 0.0);
+            is_slower && matches!(comparison.evidence.cpu_wait, Reading::Absent(Absence::TooShort | Absence::NotRead))
         })
     };
     while is_open(state) && Instant::now() < until {
