@@ -2,6 +2,7 @@
 //! with a plan. A plan is never made of it: the script may be of no known tool. Read, never run.
 
 mod drawn;
+mod imports;
 mod named;
 #[cfg(test)]
 mod tests;
@@ -35,7 +36,8 @@ pub fn of_script(context: &ImportContext) -> Vec<InferredValue> {
     let file = own_loop::configuration(context, &options, &mut unused).map_or_else(Settings::default, |(file, _)| file);
     let given = file.clone().with(options);
     let reader = ScriptReader::of_project(&path, &text, &project, given, context.outside());
-    let script = Script { path: &path, text: &project, reader: &reader, file: &file };
+    let is_whole = imports::are_known(context, &path, &project);
+    let script = Script { path: &path, text: &project, reader: &reader, file: &file, is_whole };
     if own_loop::loops(&project) {
         return script.of_loop();
     }
@@ -52,6 +54,8 @@ struct Script<'a> {
     reader: &'a ScriptReader<'a>,
     /// What it reads its arguments from.
     file: &'a Settings,
+    /// Whether nothing else than its text decides how it trains: what does not stand in it is not done.
+    is_whole: bool,
 }
 
 impl Script<'_> {
@@ -128,7 +132,7 @@ impl Script<'_> {
             let line = line.to_lowercase();
             line.contains("accum") || line.contains("micro")
         });
-        let whole = !accumulates && own_loop::has_one_backward(self.text);
+        let whole = self.is_whole && !accumulates && own_loop::has_one_backward(self.text);
         whole.then(|| Setting::new(1, self.says("no accumulation in it")))
     }
 
@@ -156,7 +160,7 @@ impl Script<'_> {
         let known =
             ["gradient_checkpoint", "activation_checkpoint", "utils.checkpoint", "checkpoint_wrapper", "recompute"];
         let lower = self.text.to_lowercase();
-        let none = !known.iter().any(|part| lower.contains(part));
+        let none = self.is_whole && !known.iter().any(|part| lower.contains(part));
         none.then(|| Setting::new("none", self.says("no activation checkpointing in it")))
     }
 

@@ -240,6 +240,33 @@ for x in loader:
 "#,
 )];
 
+const HIDDEN: &[(&str, &str)] = &[
+    (
+        "hidden.py",
+        "import torch\nfrom mylib import build_model\nmodel = build_model()\nfor x in DataLoader(data, batch_size=4):\n    model(x).backward()\n",
+    ),
+    (
+        "own.py",
+        "import torch, time\nfrom parts import build_model\nmodel = build_model()\nfor x in DataLoader(data, batch_size=4):\n    model(x).backward()\n",
+    ),
+    ("parts.py", "import torch\ndef build_model():\n    return torch.nn.Linear(8, 8)\n"),
+];
+
+#[test]
+fn what_a_text_does_not_have_a_library_may_do() {
+    let hidden = told(HIDDEN, "python hidden.py", &[]);
+    assert_eq!(
+        (value(&hidden, BATCH), hidden.get(CHECKPOINTING), hidden.get(PRECISION), hidden.get(STEPS)),
+        (Some("4"), None, None, None)
+    );
+    let own = told(HIDDEN, "python own.py", &[]);
+    assert_eq!(
+        (value(&own, CHECKPOINTING), value(&own, PRECISION), value(&own, STEPS)),
+        (Some("none"), Some("fp32"), Some("1")),
+        "{own:?}"
+    );
+}
+
 #[test]
 fn a_data_set_that_is_drawn_is_no_batch() {
     let given = told(DRAWN, "python train.py --per_device_train_batch_size 2", &[]);

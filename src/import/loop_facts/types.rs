@@ -40,7 +40,7 @@ impl Script<'_> {
     pub(super) fn precision(&self) -> Option<Setting<&'static str>> {
         let lower = self.text.to_lowercase();
         if !SMALL_TYPES.iter().any(|part| lower.contains(part)) {
-            return Some(Setting::new("fp32", self.says("no other type in it")));
+            return self.is_whole.then(|| Setting::new("fp32", self.says("no other type in it")));
         }
         match self.stored_in() {
             StoredType::AsMade => {}
