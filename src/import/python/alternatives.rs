@@ -2,9 +2,9 @@
 //! models other than the one that trains.
 
 use super::super::settings::{Settings, UNKNOWN};
+use super::ScriptReader;
 use super::script::{FollowedScript, LibraryCall};
 use super::value::Known;
-use super::{ScriptReader, first, of};
 
 /// No longer chain of calls leads from a Trainer to the model that it trains.
 const LONGEST_CHAIN: usize = 8;
@@ -127,4 +127,22 @@ fn loaded_name(given: &Settings, call: &LibraryCall) -> Option<String> {
         Known::Open(path) if !path.is_empty() => Some(path.join(".").trim_start_matches('.').to_owned()),
         _ => None,
     })
+}
+
+/// The calls of one of `names`.
+pub(super) fn of<'s>(script: &'s FollowedScript<'_>, names: &[&str]) -> impl Iterator<Item = &'s LibraryCall> {
+    let called = |path: &str, name: &str| {
+        path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    };
+    script.seen.iter().filter(move |seen| seen.names.iter().any(|path| names.iter().any(|name| called(path, name))))
+}
+
+/// The first call of one of `names` that is made for certain, else the first that may be.
+pub(super) fn first<'s>(script: &'s FollowedScript<'_>, names: &[&str]) -> Option<&'s LibraryCall> {
+    let mut found = of(script, names);
+    let first = found.next()?;
+    if first.reached.is_some() {
+        return Some(first);
+    }
+    found.find(|seen| seen.reached.is_some()).or(Some(first))
 }

@@ -24,7 +24,7 @@ use std::cell::{Cell, RefCell};
 
 use serde_json::Value;
 
-use alternatives::trained;
+use alternatives::{first, of, trained};
 pub use script::ScriptSurroundings;
 use script::{FollowedScript, LibraryCall, unnamed};
 use store::Collection;
@@ -386,22 +386,4 @@ impl<'a> ScriptReader<'a> {
         let origin = self.origin(line, key);
         settings.set(key, self.plain(known).unwrap_or_else(|| UNKNOWN.into()), origin);
     }
-}
-
-/// The calls of one of `names`.
-fn of<'s>(script: &'s FollowedScript<'_>, names: &[&str]) -> impl Iterator<Item = &'s LibraryCall> {
-    let called = |path: &str, name: &str| {
-        path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with('.'))
-    };
-    script.seen.iter().filter(move |seen| seen.names.iter().any(|path| names.iter().any(|name| called(path, name))))
-}
-
-/// The first call of one of `names` that is made for certain, else the first that may be.
-fn first<'s>(script: &'s FollowedScript<'_>, names: &[&str]) -> Option<&'s LibraryCall> {
-    let mut found = of(script, names);
-    let first = found.next()?;
-    if first.reached.is_some() {
-        return Some(first);
-    }
-    found.find(|seen| seen.reached.is_some()).or(Some(first))
 }

@@ -388,11 +388,8 @@ training: {precision: bf16-mixed, micro_batch_size: 4, activation_checkpointing:
     // A launcher tells each rank how many there are; what else names GPUs may be those in sight.
     let ranks = |value: &str, origin: &str| named(vec![says("cluster.num_gpus", value, origin)], None, "");
     assert!(ranks("2", "environment: WORLD_SIZE").is_some_and(|words| words.contains('2') && words.contains("plan")));
-    assert_eq!(ranks("1", "environment: WORLD_SIZE"), None);
-    assert_eq!(ranks("2", "2 GPUs in sight"), None);
-    // Half the tokens of a step are those of samples half as long.
-    let shorter =
-        named(vec![], None, "tokens per iteration will be: 1,024\n{'a': 1}\nOverriding: block_size = 256\n").unwrap();
+    assert_eq!((ranks("1", "environment: WORLD_SIZE"), ranks("2", "2 GPUs in sight")), (None, None));
+    let shorter = named(vec![], None, "tokens per iteration will be: 1,024\nOverriding: block_size = 256\n").unwrap();
     assert!(shorter.contains("samples of 256 tokens") && !shorter.contains("a step"), "{shorter}");
     // A default says less of a batch than whoever wrote the plan.
     assert_eq!(named(vec![says(BATCH, "8", "default of transformers 4.57: 8")], None, ""), None);
