@@ -53,17 +53,6 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         return Line::styled(fit(&look.keys(&format!(" {}", printable(&notice.text))), area.width as usize), style)
             .render(area, buffer);
     }
-    if let Some(offered) = state
-        .run
-        .telemetry
-        .offered(&state.monitor, state.now)
-        .filter(|_| question(state).is_none() && !is_typing(state))
-    {
-        let model = offered.about.as_ref().and_then(|about| about.model.as_deref()).unwrap_or("a run");
-        let text =
-            format!(" {} has started under the hook: {}   F follows it   esc not", offered.pid, printable(model));
-        return Line::styled(fit(&text, area.width as usize), theme.warning()).render(area, buffer);
-    }
     if let Some(ending) = &state.monitor.ending {
         let how = if ending.forced { "kill it (SIGKILL)" } else { "ask it to end (SIGTERM)" };
         let name = fit(&printable(&ending.name), (area.width as usize).saturating_sub(60).max(10));

@@ -133,7 +133,7 @@ fn a_run_with_the_hook_is_offered_and_followed_by_key() {
     command.args(["run", "--quiet", "--", "python3"]).arg(root.join("train_fake.py")).args(["4000", "0.02", "0"]);
     command.env("PYTHONPATH", root.join("fake")).env("MEMWALL_HOOK_DIR", &hooks).env("PYTHONDONTWRITEBYTECODE", "1");
     let trainer = Trainer::start(command.stdout(Stdio::null()));
-    let screen = terminal.wait_for("has started under the hook");
+    let screen = terminal.wait_for("F new run");
     assert!(!screen.contains("by its hook"), "{screen}");
     terminal.keys("F");
     let screen = terminal.wait_for("by its hook");

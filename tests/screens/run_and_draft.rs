@@ -212,21 +212,41 @@ fn a_hooked_run_is_offered_in_a_line_and_taken_by_a_key() {
     assert_eq!(state.monitor.attached, None);
     for size in [(60, 20), (80, 24), (120, 40)] {
         let shown = screen(&state, &look(), size);
-        assert!(shown.lines().last().unwrap().contains("77 has started under the hook"), "{shown}");
+        let footer = shown.lines().last().unwrap();
+        assert!(footer.contains(" F new run 77 ") && footer.contains("q quit"), "{shown}");
     }
+    // Nobody has asked for a simulated run here; who has is not bothered.
+    let mut asked = open("13b_long_sequence");
+    asked.run.telemetry.is_simulation_asked_for = true;
+    happen(&mut asked, kind(SourceKind::Demo));
+    let told = news(&asked);
+    happen(&mut asked, told);
+    assert!(!screen(&asked, &look(), (80, 24)).contains("new run"));
+    press(&mut asked, &[KeyPress::Char('F')]);
+    assert_eq!(asked.monitor.attached.as_ref().map(|attached| attached.pid), Some(77));
+    // After a minute it is no news, and is followed by its key all the same.
+    let mut later = state.clone();
+    for seconds in [59, 61] {
+        happen(&mut later, Event::Tick(START.plus_millis(seconds * 1000)));
+        let told = news(&later);
+        happen(&mut later, told);
+        assert_eq!(screen(&later, &look(), (80, 24)).contains("F new run 77"), seconds == 59);
+    }
+    press(&mut later, &[KeyPress::Char('F')]);
+    assert_eq!(later.monitor.attached.as_ref().map(|attached| attached.pid), Some(77));
     let mut taken = state.clone();
     press(&mut taken, &[KeyPress::Char('F')]);
     assert_eq!(taken.monitor.attached.as_ref().map(|attached| attached.pid), Some(77));
     press(&mut state, &[KeyPress::Esc]);
     let again = news(&state);
     happen(&mut state, again);
-    assert!(!screen(&state, &look(), (80, 24)).contains("under the hook"));
+    assert!(!screen(&state, &look(), (80, 24)).contains("new run"));
     // What is looked at through a page of another machine has nothing to do with the processes here.
     let mut remote = open("13b_long_sequence");
     happen(&mut remote, kind(SourceKind::Prometheus));
     let told = news(&remote);
     happen(&mut remote, told);
-    assert!(!screen(&remote, &look(), (80, 24)).contains("under the hook"));
+    assert!(!screen(&remote, &look(), (80, 24)).contains("new run"));
 }
 
 /// Nothing of the simulated run is a real one's: neither its GPUs, nor the example's plan, nor that it fits.

@@ -34,6 +34,9 @@ use inferred::StatedValues;
 /// A hook that has said nothing for so long speaks of a process that is gone.
 const QUIET: f64 = 60.0;
 
+/// A run that was offered for so long is no news any more.
+const NEWS: Seconds = Seconds(60.0);
+
 /// What is known of runs besides their devices.
 #[derive(Debug, Clone, Default)]
 pub struct Telemetry {
@@ -65,6 +68,10 @@ pub struct Telemetry {
     simulated_pid: Option<u32>,
     /// Runs that were offered and not taken.
     declined: Vec<u32>,
+    /// Runs that were offered, each since when.
+    offers: Vec<(u32, Moment)>,
+    /// The simulated run was asked for by name: a run that starts beside it is no news.
+    pub is_simulation_asked_for: bool,
 }
 
 impl Telemetry {
@@ -92,6 +99,20 @@ impl Telemetry {
         });
         let attached = monitor.attached_here();
         self.leader(now).filter(|run| local && idle && Some(run.pid) != attached && !self.declined.contains(&run.pid))
+    }
+
+    /// The same while it is news: for a minute, and not where a person has asked for a simulated run.
+    #[must_use]
+    pub fn newly_offered(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {
+        let is_news =
+            |run: &&HookedRun| self.offers.iter().any(|(pid, since)| *pid == run.pid && now.since(*since) < NEWS);
+        self.offered(monitor, now).filter(|_| !self.is_simulation_asked_for).filter(is_news)
+    }
+
+    fn note_offer(&mut self, monitor: &Monitor, now: Moment) {
+        let pid = self.offered(monitor, now).map(|run| run.pid);
+        let new = pid.filter(|pid| self.offers.iter().all(|(known, _)| known != pid));
+        self.offers.extend(new.map(|pid| (pid, now)));
     }
 
     /// A run that was offered is not offered again.
@@ -123,6 +144,7 @@ impl Telemetry {
     pub fn leave_simulation(&mut self) {
         self.rewind();
         self.simulated_pid = None;
+        self.is_simulation_asked_for = false;
     }
 
     /// What was played has not happened yet.
@@ -165,6 +187,7 @@ impl Telemetry {
         {
             self.phases.note(&progress, now);
         }
+        self.note_offer(monitor, now);
     }
 
     /// What the run is about, by its steps.

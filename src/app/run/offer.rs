@@ -1,4 +1,4 @@
-//! A run under the hook that was started elsewhere: offered in a line, followed by key, never by itself.
+//! A run under the hook that was started elsewhere: offered beside the keys, followed by key, never by itself.
 
 use super::outlook::Outlook;
 use super::{inferred, plan};
@@ -52,7 +52,8 @@ pub fn on_source(state: &mut State, info: &SourceInfo) {
 pub fn dismiss(state: &mut State) -> bool {
     // Where something is typed that is left first.
     let is_typing = state.plans.text.is_some() || state.plans.form.typing.is_some();
-    let Some(pid) = offered(state).filter(|_| !is_typing) else { return false };
+    let news = state.run.telemetry.newly_offered(&state.monitor, state.now).map(|run| run.pid);
+    let Some(pid) = news.filter(|_| !is_typing) else { return false };
     state.run.telemetry.decline(pid);
     state.notice = Some(info(format!("{pid} is not followed; ⏎ in the monitor attaches to a process")));
     true

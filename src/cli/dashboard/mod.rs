@@ -133,6 +133,7 @@ pub fn run(args: &DashboardArgs, catalog: Catalog) -> Result<Exit, Failure> {
     let calibration = calibrations::file(variable);
     let (known, unread) = calibrations::read(calibration.as_deref());
     state.run.calibrations = known;
+    state.run.telemetry.is_simulation_asked_for = matches!(choice, SourceChoice::Demo(_));
     configure(&mut state, &config, before, themes);
     state.views.ascii = look.ascii;
     state.views.mouse = args.look.mouse || config.mouse == Some(true);
