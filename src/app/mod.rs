@@ -78,6 +78,7 @@ pub use run::commanded::{CommandPlan, CommandSetting};
 pub use run::exhaustion::MemoryExhaustion;
 pub use run::explanation_search::{CompareRow, ExplanationSearch, Question, unexplained};
 pub use run::inferred::{HookKnowledge, NotInferred, Proposal, has_no_plan};
+pub use run::last_attempt::LastAttempt;
 pub use run::measured::{MeasuredRow, loss_words, rows as measured_rows};
 pub use run::mismatch::{Mismatch, all_words as mismatch_words, of as mismatch, planned_model, told_model, told_ranks};
 pub use run::offer::take as follow_offered;

@@ -29,6 +29,7 @@ use crate::app::run::calibrations::{self, Calibrations, SavedCalibration};
 use crate::app::run::exhaustion::MemoryExhaustion;
 use crate::app::run::explanation_search::ExplanationSearch;
 use crate::app::run::inferred::{HookKnowledge, Proposal};
+use crate::app::run::last_attempt::LastAttempt;
 use crate::app::run::outlook::Outlook;
 use crate::app::run::plan::RunPlan;
 use crate::app::run::taken::TakenExplanation;
@@ -193,6 +194,8 @@ pub struct RunState {
     pub simulated: Option<RunPlan>,
     /// The attached run's log and hooks.
     pub telemetry: Telemetry,
+    /// What was last seen of it, for when its memory ran out.
+    pub last_attempt: LastAttempt,
     /// Predicted against observed; none before the first sample or prediction.
     pub comparison: Option<Comparison>,
     /// Why they differ.

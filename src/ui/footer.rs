@@ -81,7 +81,9 @@ pub fn lists_keys(state: &State) -> bool {
 
 /// Whether nothing that is observed changes the line: it lists the keys of a pane other than the Monitor.
 pub fn is_still(state: &State) -> bool {
-    let asked = question(state).is_some() || state.run.telemetry.offered(&state.monitor, state.now).is_some();
+    let asked = question(state).is_some()
+        || state.run.ran_out.is_some()
+        || state.run.telemetry.newly_offered(&state.monitor, state.now).is_some();
     state.notice.is_none() && !asked && lists_keys(state) && state.context() != MONITOR
 }
 
@@ -95,6 +97,21 @@ fn draw_bindings(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     };
     let listed = || footer(state.context(), state.recordings.playback.is_some());
     let mut left = Vec::new();
+    if state.run.ran_out.is_some() && state.plans.text.is_none() {
+        let explains = bindings().find(|binding| binding.does(Action::RanOut));
+        left.extend(explains.map(|binding| of(binding, "explain")));
+    }
+    // Before the keys, which stay.
+    let news = state.run.telemetry.newly_offered(&state.monitor, state.now).filter(|_| !is_typing(state));
+    if let Some(offered) = news {
+        let follows = bindings().find(|binding| binding.does(Action::FollowRun));
+        let keys = follows.map(|binding| state.keys.shown(binding)).filter(|keys| !keys.is_empty());
+        left.extend(keys.map(|keys| {
+            let word = format!(" new run {} ", offered.pid);
+            let keys = Span::styled(format!(" {}", look.keys(&keys)), look.theme.text());
+            vec![keys, Span::styled(word, look.theme.warning())]
+        }));
+    }
     if state.plans.editor.is_example() && state.plans.text.is_none() && state.recordings.playback.is_none() {
         left.push(part("o", "open", look));
     }

@@ -10,6 +10,7 @@ use crate::app::pane::Pane;
 use crate::app::picker::choice::Choice;
 use crate::app::picker::{Picker, PickerPurpose};
 use crate::app::run::calibrations;
+use crate::app::run::last_attempt;
 use crate::app::run::observation::observation;
 use crate::app::run::plan as run_plan;
 use crate::app::run::taken;
@@ -41,13 +42,19 @@ pub fn look_around(state: &mut State) {
 pub fn set_against(state: &mut State) {
     run_plan::follow(state);
     state.run.calibration = calibrations::holds(state).map_or_else(Calibration::default, |kept| kept.factors);
+    let (monitor, telemetry) = (&state.monitor, &state.run.telemetry);
+    let last = &mut state.run.last_attempt;
     state.run.comparison =
         state.plans.run.as_ref().and_then(|run| run.plan().job().zip(run.plan().prediction())).and_then(
             |(job, prediction)| {
-                let observation = observation(&state.monitor, &state.run.telemetry, prediction, job)?;
+                let seen = observation(monitor, telemetry, prediction, job);
+                let observation = last.or(seen, telemetry, monitor, state.now)?;
                 Some(compare(prediction, &observation, &Bands::of(job), &state.run.calibration))
             },
         );
+    if state.run.last_attempt.is_shown() {
+        last_attempt::forget_peaks(&mut state.monitor);
+    }
 }
 
 /// Makes `document` the plan.

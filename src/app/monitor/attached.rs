@@ -84,7 +84,13 @@ impl AttachedProcess {
     /// Whether it is process `pid`, and has ended.
     #[must_use]
     pub fn has_ended_as(&self, pid: Option<u32>) -> bool {
-        self.state == AttachedState::Ended && Some(self.pid) == pid
+        self.has_ended() && Some(self.pid) == pid
+    }
+
+    /// Whether it was there and is no more.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.state == AttachedState::Ended
     }
 
     /// A process to wait for.

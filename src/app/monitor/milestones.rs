@@ -5,6 +5,7 @@ use super::trail::Trail;
 use crate::app::alerts::AlertState;
 use crate::app::event::Effect;
 use crate::app::run::Telemetry;
+use crate::app::run::last_attempt::LastAttempt;
 use crate::app::run::outlook::Outlook;
 use crate::app::state::State;
 use crate::reading::playback::{Milestones, PlaybackCommand};
@@ -56,6 +57,7 @@ pub fn go_to(state: &mut State, samples: usize) -> Vec<Effect> {
     // Another process was followed when that was shown: only the whole way tells of this one.
     let afresh = kept.is_none() && samples > 0;
     state.run.comparison = None;
+    state.run.last_attempt = LastAttempt::default();
     state.run.explaining.restart();
     match kept {
         Some(shown) => {

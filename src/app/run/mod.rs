@@ -7,6 +7,7 @@ mod ending;
 pub(super) mod exhaustion;
 pub(super) mod explanation_search;
 pub(super) mod inferred;
+pub(super) mod last_attempt;
 pub(super) mod measured;
 pub(super) mod mismatch;
 pub(super) mod observation;

@@ -1,5 +1,6 @@
 //! A run under the hook that was started elsewhere: offered beside the keys, followed by key, never by itself.
 
+use super::last_attempt::LastAttempt;
 use super::outlook::Outlook;
 use super::{inferred, plan};
 use crate::app::editor::editing::set_against;
@@ -43,6 +44,7 @@ pub fn on_source(state: &mut State, info: &SourceInfo) {
     state.plans.run = None;
     state.run.simulated = None;
     state.run.comparison = None;
+    state.run.last_attempt = LastAttempt::default();
     state.run.outlook = Outlook::default();
     state.run.explaining.restart();
     state.run.telemetry.leave_simulation();

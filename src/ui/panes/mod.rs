@@ -91,8 +91,9 @@ fn draw_frame(title: Vec<Span<'_>>, style: Style, area: Rect, buffer: &mut Buffe
 pub enum Observed {
     /// None of it.
     Nothing,
-    /// The run's memory, what it tells of its allocator, and whether nothing can be read any more.
-    Memory { now: Result<Bytes, Absence>, peak: Option<Bytes>, told: [Option<String>; 2], failed: bool },
+    /// The run's memory, what it tells of its allocator, whether nothing can be read any more, and whether the run is one
+    /// that has ended.
+    Memory { now: Result<Bytes, Absence>, peak: Option<Bytes>, told: [Option<String>; 2], failed: bool, is_over: bool },
     /// Why the run has no point on the roofline.
     NoPoint(String),
 }

@@ -79,12 +79,18 @@ pub fn observed(state: &State) -> Option<Observed> {
     };
     let failed = matches!(state.monitor.source, SourceState::Failed(_));
     let told = ["allocated", "reserved"].map(|figure| progress::told(state, figure));
-    Some(Observed::Memory { now, peak: peak.value().copied(), told, failed })
+    let is_over = state.run.last_attempt.is_shown();
+    Some(Observed::Memory { now, peak: peak.value().copied(), told, failed, is_over })
 }
 
 /// What the run holds, and the most that it has held.
 fn memory_of_run(state: &State) -> (Reading<Bytes>, Reading<Bytes>) {
-    let of = |comparison: &Comparison| (comparison.memory_now.clone(), comparison.memory.observed.clone());
+    // Of one that has ended the most counts: what it held as it went is no figure of it.
+    let is_over = state.run.last_attempt.is_shown();
+    let of = |comparison: &Comparison| {
+        let most = comparison.memory.observed.clone();
+        (if is_over { most.clone() } else { comparison.memory_now.clone() }, most)
+    };
     state.run.comparison.as_ref().map(of).unwrap_or_default()
 }
 
@@ -106,13 +112,16 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
     plan.push(Span::styled("▏", theme.dim()));
     plan.push(Span::styled(right(&capacity.needed.in_gib(), 6), theme.predicted()));
     plan.push(Span::styled(format!("  of {}", capacity.bytes.in_gib()), theme.dim()));
-    let mut run = vec![Span::styled("run  ▕", theme.dim())];
+    let is_over = state.run.last_attempt.is_shown();
+    let mut run = vec![Span::styled(if is_over { "ended▕" } else { "run  ▕" }, theme.dim())];
     match &observed {
         Reading::Known { value, .. } => {
             run.extend(bar::solid(*value, scale, capacity.bytes, width, look));
             run.push(Span::styled("▏", theme.dim()));
             run.push(Span::styled(right(&value.in_gib(), 6), theme.observed()));
-            if let Some(peak) = peak.value() {
+            if is_over {
+                run.push(Span::styled("  at most", theme.dim()));
+            } else if let Some(peak) = peak.value() {
                 run.push(Span::styled(format!("  peak {}", peak.in_gib()), theme.dim()));
             }
         }

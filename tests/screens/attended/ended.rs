@@ -1,9 +1,12 @@
 //! What a run's end leaves on the screen, and its restart.
 
-use super::{Live, SIZE, second_line};
-use crate::support::demo::{happen, look, press, screen};
-use memwall::app::{Alert, Event, KeyPress, RaisedAlert};
-use memwall::reading::{HookEnd, HookMemory, HookStep, HookedRun, OutOfMemory, Reading, RunNews};
+use super::{Live, SIZE, demo_of, second_line};
+use crate::support::catalog;
+use crate::support::demo::{START, happen, look, open, press, screen};
+use memwall::app::{Alert, Event, KeyPress, RaisedAlert, State};
+use memwall::observe::Source;
+use memwall::plan::LoadedPlan;
+use memwall::reading::{DeviceSample, HookEnd, HookMemory, HookStep, HookedRun, OutOfMemory, Reading, RunNews};
 use memwall::units::{Bytes, Seconds};
 
 /// 70 GiB in tensors, 6.5 GiB in pieces, 1 GiB free, 2 GiB asked for.
@@ -53,6 +56,57 @@ fn memory_that_ran_out_is_explained_at_once() {
     happen(&mut live.state, Event::Run(Box::new(RunNews { pid: Some(7), ..RunNews::default() })));
     press(&mut live.state, &[KeyPress::Char('O')]);
     assert_eq!(live.state.dialogs.overlay, None);
+}
+
+/// The plan of a hybrid example whose micro batch of 8 does not fit, on GPUs that nobody is attached on: the simulated
+/// run loads, runs out of memory in its first step and is started again.
+#[test]
+fn figures_of_a_run_that_ran_out_stay_until_another_works_and_mix_with_none() {
+    let mut state = open("hybrid_example");
+    let text = state.plans.editor.text().replace("micro_batch_size: 4", "micro_batch_size: 8");
+    let text = text.replace("accumulation_steps: 4", "accumulation_steps: 2");
+    let runs = State::new(LoadedPlan::from_text("runs", &text).unwrap(), catalog().clone(), None, START);
+    let mut demo = demo_of(&runs);
+    happen(&mut state, Event::SourceStarted(demo.info()));
+    let mut second = 0;
+    let mut until = |state: &mut State, what: &str, is_so: &dyn Fn(&State) -> bool| {
+        for _ in 0..120 {
+            happen(state, Event::Sample(Box::new(demo.sample(START.plus_millis(second * 1000)))));
+            second += 1;
+            if is_so(state) {
+                return;
+            }
+        }
+        panic!("never came: {what}\n{}", screen(state, &look(), SIZE));
+    };
+    let is_idle = |state: &State| state.monitor.devices().iter().all(DeviceSample::is_idle);
+    let peak = |state: &State| *state.run.comparison.as_ref().unwrap().memory.observed.value().unwrap();
+    let has_ran_out = |state: &State| state.run.ran_out.is_some() && is_idle(state);
+    until(&mut state, "memory runs out", &has_ran_out);
+    let first = peak(&state);
+    // PyTorch says what it held then: more than any sample has seen.
+    assert_eq!(first, state.run.ran_out.as_ref().unwrap().message.in_process.unwrap());
+    for pane in ['1', '2', '3', '4', '5'] {
+        press(&mut state, &[KeyPress::Char(pane)]);
+        let shown = screen(&state, &look(), SIZE);
+        let footer = shown.lines().last().unwrap();
+        assert!(footer.starts_with(" O explain "), "in pane {pane}: {footer}");
+    }
+    let shown = screen(&state, &look(), (120, 40));
+    assert!(shown.contains("5 Compare · the run that ended · all of GPU "), "{shown}");
+    assert!(shown.contains("O explains it") && !shown.contains("the GPUs are idle"), "{shown}");
+    press(&mut state, &[KeyPress::Char('2')]);
+    let shown = screen(&state, &look(), SIZE);
+    assert!(shown.contains("ended▕") && shown.contains(&format!("▏{:>6}  at most", first.in_gib())), "{shown}");
+    // The next one loads: there is nothing of it to compare yet.
+    until(&mut state, "another process", &|state| !is_idle(state));
+    assert_eq!(peak(&state), first);
+    let held = |state: &State| state.monitor.devices()[0].memory.value().unwrap().used;
+    until(&mut state, "it works", &|state| state.monitor.devices()[0].busy.value().unwrap().0 > 0.0);
+    let own = state.monitor.peaks[0].unwrap();
+    assert_eq!((own, state.run.last_attempt.is_shown()), (held(&state), false));
+    until(&mut state, "it runs out, too", &has_ran_out);
+    assert!(state.run.last_attempt.is_shown() && peak(&state) >= own);
 }
 
 /// Who comes back after a night sees that the run that goes well now is not the one that was left.

@@ -39,9 +39,11 @@ pub fn title(state: &State, curves: bool) -> String {
         Some(MemoryOwner::Device { device }) if monitor.cluster.is_there() => {
             format!("all of GPU {}, which has held most", monitor.gpu_name_at(device))
         }
+        Some(MemoryOwner::Device { device }) if state.run.last_attempt.is_shown() => format!("all of GPU {device}"),
         Some(MemoryOwner::Device { device }) => format!("all of GPU {device}; attach to a process for its share"),
         Some(MemoryOwner::Log) => "the log alone; attach to its process for its memory".to_owned(),
     };
+    let whose = if state.run.last_attempt.is_shown() { format!("the run that ended · {whose}") } else { whose };
     if curves { format!("over time · {whose}") } else { whose }
 }
 
@@ -139,6 +141,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         page.add(line);
     }
     page.add(Line::default());
+    run::ran_out(state, look, &mut page);
     why::add(state, comparison, look, &mut page);
     page.add(Line::default());
     page.of_row(CompareRow::Run.number(state), |page| {
@@ -160,10 +163,12 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
 /// What the run tells of itself, where there is nothing to compare it with, and why that is.
 fn uncompared(state: &State, why: &str, look: &Look, area: Rect, buffer: &mut Buffer) {
     let told = measured_rows(state);
-    if told.is_empty() {
+    let alerts = &state.run.alerts;
+    if told.is_empty() && state.run.ran_out.is_none() && alerts.raised.is_empty() && alerts.past.is_empty() {
         return say(why, look, area, buffer);
     }
     let mut page = Page::new(area, true);
+    run::ran_out(state, look, &mut page);
     for (name, text) in told {
         page.styled_note(name, &printable(&text), 3, look.theme.observed(), look);
     }

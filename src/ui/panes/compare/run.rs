@@ -10,7 +10,10 @@ use crate::units::{BytesPerSec, Seconds};
 
 /// Adds a line for each.
 pub fn add(state: &State, look: &Look, page: &mut Page<'_>) {
-    memory(&state.run, look, page);
+    // Where the memory of one that has ended was going, it went.
+    if !state.run.last_attempt.is_shown() {
+        memory(&state.run, look, page);
+    }
     if let Some(text) = steps(state) {
         page.note("steps", &text, 2, look);
     }
@@ -38,6 +41,14 @@ pub fn add(state: &State, look: &Look, page: &mut Page<'_>) {
     }
     if let Some(text) = lost(&state.run) {
         page.styled_note("hook", &text, 2, look.theme.warning(), look);
+    }
+}
+
+/// That memory ran out, and which key tells of it.
+pub fn ran_out(state: &State, look: &Look, page: &mut Page<'_>) {
+    if let Some(known) = &state.run.ran_out {
+        let said = format!("{}: O explains it", printable(&known.explained.headline));
+        page.styled_note("memory", &look.keys(&said), 2, look.theme.danger(), look);
     }
 }
 

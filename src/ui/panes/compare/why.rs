@@ -113,6 +113,10 @@ fn notes(plans: &Plans, explanation: &Explanation) -> Vec<String> {
     notes
 }
 
+fn is_over(state: &State) -> bool {
+    state.run.last_attempt.is_shown() || state.run.telemetry.ended(&state.monitor, state.now).is_some()
+}
+
 /// Why there is no explanation.
 fn none(state: &State, comparison: &Comparison) -> String {
     if let Some(mismatch) = mismatch_words(state) {
@@ -121,7 +125,7 @@ fn none(state: &State, comparison: &Comparison) -> String {
     let on_cpu = state.plans.compared().prediction().is_some_and(|prediction| prediction.on_cpu);
     let said = if state.run.explaining.under_way() {
         "being searched for"
-    } else if !comparison.evidence.settled && state.run.telemetry.ended(&state.monitor, state.now).is_some() {
+    } else if !comparison.evidence.settled && is_over(state) {
         "the run ended before its steps were steady; press e to search all the same"
     } else if !comparison.evidence.settled {
         match state.plans.compared().serves() {
