@@ -30,7 +30,7 @@ pub fn on_key(state: &mut State, overlay: Overlay, key: KeyPress) -> Vec<Effect>
         return on_help(state, overlay, key);
     }
     if !is_listed(state, overlay, key) {
-        state.notice = Some(dead_key(format!("{} does nothing here: {}", word(key), way_back(overlay))));
+        state.notice = Some(dead_key(format!("{} does nothing here", word(key))));
         return Vec::new();
     }
     if let Some(scrolled) = scrolled(state, overlay, key) {
@@ -104,15 +104,6 @@ fn on_help(state: &mut State, overlay: Overlay, key: KeyPress) -> Vec<Effect> {
         }
     }
     Vec::new()
-}
-
-/// How what lies on top is left, for who pressed a key that does nothing there.
-const fn way_back(overlay: Overlay) -> &'static str {
-    match overlay {
-        Overlay::ConfirmQuit => "s saves and quits, q discards, esc stays",
-        Overlay::Recovered(_) => "r takes them back, d deletes them, q quits and leaves them",
-        _ => "esc goes back",
-    }
 }
 
 /// Whether a key does something while that lies on top.

@@ -44,6 +44,10 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         };
         return keys(shown, look, area, buffer);
     }
+    if let (Some(notice), true) = (&state.notice, is_dead_in_dialog(state)) {
+        let text = dead_key(state, &notice.text, area.width as usize);
+        return Line::styled(look.keys(&text), theme.warning()).render(area, buffer);
+    }
     if let Some(notice) = &state.notice {
         let style = match notice.severity {
             NoticeSeverity::Info => theme.good(),
@@ -69,6 +73,20 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         return keys(&[("⏎", "take"), ("esc", "leave")], look, area, buffer);
     }
     draw_bindings(state, look, area, buffer);
+}
+
+/// Whether a key was pressed that does nothing in what lies on top.
+fn is_dead_in_dialog(state: &State) -> bool {
+    let is_dead = state.notice.as_ref().is_some_and(|notice| notice.severity.is_dead_key());
+    is_dead && state.dialogs.overlay.is_some() && state.dialogs.picker.is_none()
+}
+
+/// That a key does nothing, and what may be chosen all the same: before that where there is no room for both.
+fn dead_key(state: &State, said: &str, width: usize) -> String {
+    let question = question(state).unwrap_or(Cow::Borrowed("esc goes back"));
+    let choices = question.split_once(":  ").map_or(&*question, |(_, choices)| choices);
+    let whole = format!(" {said}:  {choices}");
+    if whole.chars().count() <= width { whole } else { fit(&format!(" {choices}   {said}"), width) }
 }
 
 /// Whether the line lists keys, and not a message or what is typed.

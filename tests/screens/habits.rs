@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::support::demo::{happen, look, open, press, run, screen};
 use memwall::app::{
-    Choice, Effect, Event, ExpectedFile, KeyPress, Keymap, LayoutPreset, Overlay, Pane, PickerPurpose, Side, State,
-    shown_theme, update,
+    Choice, Conflict, Effect, Event, ExpectedFile, KeyPress, Keymap, LayoutPreset, Overlay, Pane, PickerPurpose,
+    SaveObstacle, Side, State, shown_theme, update,
 };
 use memwall::ui::{EMBEDDED, Look, Theme, draw};
 use ratatui::Terminal;
@@ -218,8 +218,11 @@ fn a_key_that_does_nothing_is_told_and_changes_nothing() {
         letters(&mut state, opened);
         press(&mut state, &[KeyPress::Char('l')]);
         assert_eq!(state.dialogs.overlay, Some(overlay));
-        assert_eq!(notice(&state), "l does nothing here: esc goes back");
-        assert!(screen(&state, &look(), (80, 24)).ends_with("l does nothing here: esc goes back"));
+        assert_eq!(notice(&state), "l does nothing here");
+        // What may be chosen stays, before the complaint where there is no room for both.
+        let shown = screen(&state, &look(), (120, 40));
+        assert!(shown.contains(" l does nothing here:  ↑↓ choose   ⏎ ") && shown.contains("   esc "), "{shown}");
+        assert!(screen(&state, &look(), (80, 24)).contains("↑↓ choose   ⏎ "));
         press(&mut state, &[KeyPress::Esc]);
         assert_eq!(state.dialogs.overlay, None);
     }
@@ -227,7 +230,32 @@ fn a_key_that_does_nothing_is_told_and_changes_nothing() {
     letters(&mut state, "1f");
     press(&mut state, &[KeyPress::Char('l')]);
     assert_eq!(state.dialogs.overlay, Some(Overlay::Search), "the search goes on");
-    assert_eq!(notice(&state), "l does nothing here: esc goes back");
+    assert_eq!(notice(&state), "l does nothing here");
+}
+
+#[test]
+fn a_wrong_key_leaves_every_question_its_choices() {
+    let conflict = |found| Event::SaveRefused(Conflict { path: "own.yaml".into(), found });
+    let theirs = || Some("model: {preset: gpt2}\n".to_owned());
+    for (found, choices) in [
+        (SaveObstacle::Newer(theirs()), "m merge   o write over it   S elsewhere   esc leaves"),
+        (SaveObstacle::Newer(None), "o write over it   S elsewhere   esc leaves it"),
+        (SaveObstacle::Other(theirs()), "o write over it   S elsewhere   esc leaves it"),
+        (SaveObstacle::Nothing, "w write it again   S elsewhere   esc leaves it"),
+    ] {
+        let mut state = dashboard();
+        happen(&mut state, conflict(found));
+        press(&mut state, &[KeyPress::Char('s')]);
+        let shown = screen(&state, &look(), (80, 24));
+        let said = format!(" s does nothing here:  {choices}");
+        assert!(shown.ends_with(&said), "{said} in\n{shown}");
+    }
+    let mut state = dashboard();
+    letters(&mut state, "1");
+    press(&mut state, &[KeyPress::Down, KeyPress::Down, KeyPress::Down, KeyPress::Right, KeyPress::Char('q')]);
+    press(&mut state, &[KeyPress::Char('x')]);
+    let shown = screen(&state, &look(), (80, 24));
+    assert!(shown.ends_with(" x does nothing here:  s save and quit   q discard them   esc stays"), "{shown}");
 }
 
 #[test]
