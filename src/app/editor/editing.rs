@@ -282,7 +282,7 @@ pub fn type_text(state: &mut State, key: KeyPress) {
 fn changed(state: &mut State, letter: bool) {
     let Some(view) = &mut state.plans.text else { return };
     if let Some((place, inserted)) = view.splice(state.plans.editor.text()) {
-        state.plans.editor.splice(place, &inserted, letter, &state.catalog);
+        state.plans.editor.splice(place, &inserted, (letter, state.now), &state.catalog);
     }
     if letter || view.completion.is_some() {
         view.offer(false, &state.plans.editor, &state.catalog);

@@ -27,6 +27,7 @@ use crate::catalog::{Catalog, UNKNOWN_MODEL};
 use crate::plan::keywords::Mode;
 use crate::plan::{Change, ConfigFileError, Document, EXAMPLES, Fault, HfConfig, Plan, PlanOverlay, keys};
 use crate::predict::{self, Job, Outline, Prediction};
+use changing::Typing;
 use field::Field;
 pub use on_disk::folder_of;
 pub use reading::{AT_ONCE, ReadingState};
@@ -80,6 +81,7 @@ pub struct Editor {
     /// One that the plan names and that nobody has read yet.
     unread: Option<String>,
     good: Option<Arc<LastPrediction>>,
+    typing: Option<Typing>,
     faults: Vec<Fault>,
     /// Whether `document` and `faults` are those of the text already.
     standing: ReadingState,
@@ -330,7 +332,7 @@ impl Editor {
             }
             Err(faults) => {
                 self.document = None;
-                self.faults = faults;
+                self.take_faults(faults);
             }
         }
     }
@@ -343,7 +345,15 @@ impl Editor {
                 self.good = Some(Arc::new(good));
                 self.faults.clear();
             }
-            Err(faults) => self.faults = faults,
+            Err(faults) => self.take_faults(faults),
+        }
+    }
+
+    /// What was valid half-way through what is being typed was meant by nobody: the plan before that is the last good one.
+    fn take_faults(&mut self, faults: Vec<Fault>) {
+        self.faults = faults;
+        if let Some(typing) = &self.typing {
+            self.good.clone_from(&typing.before);
         }
     }
 

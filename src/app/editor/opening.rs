@@ -64,6 +64,7 @@ impl Editor {
             traces: Traces::default(),
             unread: None,
             good: None,
+            typing: None,
             faults: Vec::new(),
             standing: ReadingState::Read,
         }
@@ -93,6 +94,7 @@ impl Editor {
             traces: self.traces.clone(),
             unread: self.unread.clone(),
             good: self.good.clone(),
+            typing: None,
             faults: self.faults.clone(),
             standing: self.standing,
         }

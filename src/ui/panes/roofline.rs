@@ -38,7 +38,13 @@ const BOTH: u16 = 90;
 pub fn title(state: &State) -> String {
     state.plans.editor.prediction().map_or_else(String::new, |prediction| {
         let roofline = &prediction.roofline;
-        let title = format!("{} · {} · {}", roofline.peak_name, roofline.peak, roofline.bandwidth);
+        // Whose operators these are, where they are not the run's.
+        let whose = match state.plans.drafted_beside() {
+            _ if !state.plans.editor.faults().is_empty() => "last good plan · ",
+            Some(_) => "draft · ",
+            None => "",
+        };
+        let title = format!("{whose}{} · {} · {}", roofline.peak_name, roofline.peak, roofline.bandwidth);
         match &state.views.roofline.kind {
             OpKind::All => title,
             kind => format!("{} alone · {title}", kind.word()),

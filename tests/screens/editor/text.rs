@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use memwall::app::{Conflict, Effect, Event, KeyPress, SaveObstacle, update};
 use memwall::plan::{ConfigFault, ConfigFileError, Fault};
+use memwall::reading::Moment;
 
 use super::{PLAN, go_to, letters, press};
+use crate::support::demo::{look, screen};
 use crate::support::plan::open;
 
 #[test]
@@ -46,6 +48,30 @@ fn while_the_text_is_broken_the_last_good_plan_stays_and_the_fault_has_its_place
         press(&mut state, &[KeyPress::Ctrl('z')]);
     }
     assert_eq!((state.plans.editor.text(), state.plans.editor.faults()), (PLAN, [].as_slice()));
+}
+
+/// Two digits of 4096 are deleted and `x9` typed: nobody has meant a sequence of 40.
+#[test]
+fn a_value_that_was_valid_half_way_is_no_last_good_plan() {
+    let mut state = open(&PLAN.replace("2048", "4096"));
+    let whole = state.plans.editor.prediction().unwrap().clone();
+    go_to(&mut state, "model.sequence_length");
+    press(&mut state, &[KeyPress::Char('e'), KeyPress::End, KeyPress::Backspace, KeyPress::Backspace]);
+    assert_ne!(state.plans.editor.prediction(), Some(&whole), "40 is a plan while it stands");
+    letters(&mut state, "x9");
+    assert_eq!(state.plans.editor.prediction(), Some(&whole));
+    for pane in ["2 VRAM · last good plan", "3 Roofline · last good plan"] {
+        let shown = screen(&state, &look(), (120, 40));
+        assert!(shown.contains(pane), "no {pane} in\n{shown}");
+    }
+    // What stood for a while was meant.
+    press(&mut state, &[KeyPress::Backspace, KeyPress::Backspace]);
+    letters(&mut state, "00");
+    let other = state.plans.editor.prediction().unwrap().clone();
+    assert_ne!(other, whole);
+    update(&mut state, Event::Tick(Moment(10_000)));
+    letters(&mut state, "x");
+    assert_eq!(state.plans.editor.prediction(), Some(&other));
 }
 
 #[test]
