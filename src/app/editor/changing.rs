@@ -63,6 +63,8 @@ impl Editor {
     pub fn undo(&mut self, catalog: &Catalog) -> Option<usize> {
         let (text, at) = self.revisions.undo(&self.text)?;
         self.text = text;
+        self.typing = None;
+        self.follow_undone_merge();
         self.follow_text(catalog);
         Some(at)
     }
@@ -70,6 +72,7 @@ impl Editor {
     /// Makes a change again that was taken back; the byte at which it is. None when there is none.
     pub fn redo(&mut self, catalog: &Catalog) -> Option<usize> {
         let (text, at) = self.revisions.redo(&self.text)?;
+        self.follow_redone_merge();
         self.text = text;
         self.typing = None;
         self.follow_text(catalog);

@@ -29,6 +29,7 @@ use crate::plan::{Change, ConfigFileError, Document, EXAMPLES, Fault, HfConfig, 
 use crate::predict::{self, Job, Outline, Prediction};
 use changing::Typing;
 use field::Field;
+use on_disk::MergedText;
 pub use on_disk::folder_of;
 pub use reading::{AT_ONCE, ReadingState};
 use revisions::Revisions;
@@ -71,6 +72,7 @@ pub struct Editor {
     /// The text as a tree; none while it cannot be read as one.
     document: Option<Arc<Document>>,
     saved: String,
+    merged: Option<MergedText>,
     /// Its file is not there yet.
     is_new: bool,
     revisions: Revisions,

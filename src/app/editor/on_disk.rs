@@ -5,6 +5,16 @@ use std::path::{Path, PathBuf};
 use super::{Editor, named_config};
 use crate::plan::name_of;
 
+/// What somebody else wrote and was put into this text: undone, it has to be asked about again.
+#[derive(Debug, Clone)]
+pub(super) struct MergedText {
+    /// The text before.
+    ours: String,
+    /// What was known to be on disk then.
+    base: String,
+    theirs: String,
+}
+
 /// The folder that a file lies in; empty for the working directory.
 #[must_use]
 pub fn folder_of(path: &Path) -> &Path {
@@ -43,11 +53,36 @@ impl Editor {
         self.path = Some(path);
         self.is_new = false;
         self.saved = text;
+        self.merged = None;
     }
 
     /// Whatever is unsaved is given up: nothing is to be kept of it.
     pub fn discard_changes(&mut self) {
         self.saved.clone_from(&self.text);
+    }
+
+    /// `theirs` is on disk now, and what follows brings it into this text.
+    pub fn note_merge(&mut self, theirs: String) {
+        let base = std::mem::replace(&mut self.saved, theirs.clone());
+        self.merged = Some(MergedText { ours: self.text.clone(), base, theirs });
+    }
+
+    /// The last change was taken back: without theirs in it, the text is one that knows nothing of them.
+    pub(super) fn follow_undone_merge(&mut self) {
+        if let Some(merged) =
+            self.merged.as_ref().filter(|merged| self.text == merged.ours && self.saved == merged.theirs)
+        {
+            self.saved.clone_from(&merged.base);
+        }
+    }
+
+    /// A change is about to be made again: it may be the merge.
+    pub(super) fn follow_redone_merge(&mut self) {
+        if let Some(merged) =
+            self.merged.as_ref().filter(|merged| self.text == merged.ours && self.saved == merged.base)
+        {
+            self.saved.clone_from(&merged.theirs);
+        }
     }
 
     /// `text` is on disk now, put there by somebody else.

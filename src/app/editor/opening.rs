@@ -56,6 +56,7 @@ impl Editor {
             folder: path.as_deref().map(|path| folder_of(path).to_owned()).unwrap_or_default(),
             path,
             saved: text.clone(),
+            merged: None,
             is_new: false,
             text,
             document: None,
@@ -76,7 +77,10 @@ impl Editor {
         let saved = self.text.clone();
         // Somebody who reads for this one does not read for the copy.
         let standing = if self.standing == ReadingState::Read { ReadingState::Read } else { ReadingState::Unread };
-        Self { name, path: None, saved, is_new: false, standing, revisions: Revisions::default(), ..self.clone() }
+        let is_example = self.is_example && name == self.name;
+        let (merged, typing, revisions) = (None, None, Revisions::default());
+        let path = None;
+        Self { name, path, saved, merged, is_new: false, is_example, standing, revisions, typing, ..self.clone() }
     }
 
     /// The plan as it is read, without its texts and their history: to predict changes of it elsewhere.
@@ -88,6 +92,7 @@ impl Editor {
             text: String::new(),
             document: self.document.clone(),
             saved: String::new(),
+            merged: None,
             is_new: self.is_new,
             revisions: Revisions::default(),
             configs: self.configs.clone(),

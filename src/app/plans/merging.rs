@@ -15,7 +15,7 @@ use crate::plan::{Document, TextPosition};
 pub fn merge(state: &mut State, theirs: String) {
     let editor = &mut state.plans.editor;
     let (base, ours) = (editor.saved_text().to_owned(), editor.text().to_owned());
-    editor.note_on_disk(theirs.clone());
+    editor.note_merge(theirs.clone());
     match merged(&base, &ours, &theirs) {
         Ok(text) => {
             editing::take_text(state, text);

@@ -142,3 +142,33 @@ fn a_plan_that_is_written_elsewhere_is_read_again() {
     let said = &state.notice.as_ref().unwrap().text;
     assert_eq!(said, "test.yaml was changed on disk: saving offers to merge");
 }
+
+/// Undone, the other's change is in the text no more: written without asking it would be lost.
+#[test]
+fn a_merge_that_was_undone_is_asked_about_again() {
+    let mut state = open(PLAN);
+    let path = PathBuf::from("test.yaml");
+    update(&mut state, Event::Saved { path: path.clone(), text: PLAN.to_owned() });
+    go_to(&mut state, "model.sequence_length");
+    press(&mut state, &[KeyPress::Right]);
+    let ours = state.plans.editor.text().to_owned();
+    let theirs = format!("{PLAN}# theirs\n");
+    update(&mut state, Event::SaveRefused(Conflict { path, found: SaveObstacle::Newer(Some(theirs.clone())) }));
+    press(&mut state, &[KeyPress::Char('m')]);
+    let merged = state.plans.editor.text().to_owned();
+    assert!(merged.ends_with("# theirs\n"));
+    let expects = |state: &State| {
+        let mut state = state.clone();
+        let effects = press(&mut state, &[KeyPress::Char('s'), KeyPress::Char('s')]);
+        let [Effect::Save { expected: ExpectedFile::Text(text), .. }] = effects.as_slice() else {
+            panic!("{effects:?}")
+        };
+        text.clone()
+    };
+    // What is expected on disk is what is written over; anything else is asked about.
+    assert_eq!(expects(&state), theirs);
+    press(&mut state, &[KeyPress::Char('u')]);
+    assert_eq!((state.plans.editor.text(), expects(&state).as_str()), (ours.as_str(), PLAN));
+    press(&mut state, &[KeyPress::Ctrl('r')]);
+    assert_eq!((state.plans.editor.text(), expects(&state)), (merged.as_str(), theirs));
+}
