@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use crate::catalog::{Catalog, UNKNOWN_MODEL};
 use crate::plan::keywords::Mode;
-use crate::plan::{Change, ConfigFileError, Document, EXAMPLES, Fault, HfConfig, Plan, PlanOverlay, keys};
+use crate::plan::{Change, ConfigFileError, Document, Fault, HfConfig, Plan, PlanOverlay, keys};
 use crate::predict::{self, Job, Outline, Prediction};
 use changing::Typing;
 use field::Field;
@@ -75,6 +75,8 @@ pub struct Editor {
     merged: Option<MergedText>,
     /// Its file is not there yet.
     is_new: bool,
+    /// It came with the program.
+    is_example: bool,
     revisions: Revisions,
     /// The configuration files that the plan has named so far, as they were read.
     configs: BTreeMap<String, Result<HfConfig, ConfigFileError>>,
@@ -122,7 +124,7 @@ impl Editor {
     /// A plan that came with the program.
     #[must_use]
     pub fn is_example(&self) -> bool {
-        self.path.is_none() && EXAMPLES.iter().any(|(name, _)| *name == self.name)
+        self.is_example
     }
 
     /// The text as it would be saved.

@@ -51,7 +51,7 @@ impl Editor {
             self.unread = self.document().and_then(named_config);
         }
         self.path = Some(path);
-        self.is_new = false;
+        (self.is_new, self.is_example) = (false, false);
         self.saved = text;
         self.merged = None;
     }

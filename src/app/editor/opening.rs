@@ -7,7 +7,7 @@ use super::revisions::Revisions;
 use super::traces::Traces;
 use super::{Editor, ReadingState, folder_of, named_config};
 use crate::catalog::Catalog;
-use crate::plan::{LoadedPlan, name_of};
+use crate::plan::{EXAMPLES, LoadedPlan, name_of};
 
 impl Editor {
     /// Opens a loaded plan.
@@ -52,6 +52,7 @@ impl Editor {
 
     fn of(name: String, path: Option<PathBuf>, text: String) -> Self {
         Self {
+            is_example: path.is_none() && EXAMPLES.iter().any(|(example, _)| *example == name),
             name,
             folder: path.as_deref().map(|path| folder_of(path).to_owned()).unwrap_or_default(),
             path,
@@ -94,6 +95,7 @@ impl Editor {
             saved: String::new(),
             merged: None,
             is_new: self.is_new,
+            is_example: self.is_example,
             revisions: Revisions::default(),
             configs: self.configs.clone(),
             traces: self.traces.clone(),
