@@ -1,6 +1,7 @@
 //! What the selected number means: its lesson, over the panes.
 
 use crate::app::editor::field::Field;
+use crate::app::memory_rows::{MemoryRow, memory_rows};
 use crate::app::monitor::{MonitorView, SelectedRow};
 use crate::app::pane::Pane;
 use crate::app::picker::choice::Choice;
@@ -108,7 +109,15 @@ fn of_key(state: &State, key: &str) -> &'static str {
 fn of_memory(state: &State) -> &'static str {
     let Some(prediction) = state.plans.editor.prediction() else { return "Device-used" };
     match state.views.memory.view {
-        MemoryView::Components => "Device-used",
+        MemoryView::Components => {
+            let rows = memory_rows(&state.plans, prediction.largest());
+            match rows.get(state.views.memory.selected.min(rows.len().saturating_sub(1))) {
+                Some(MemoryRow::Component(component)) => of_component(*component),
+                Some(MemoryRow::Allocated) => "Allocated",
+                Some(MemoryRow::Reserved) => "Reserved",
+                Some(MemoryRow::DeviceUsed) | None => "Device-used",
+            }
+        }
         MemoryView::Layers => "Activations",
         MemoryView::Stages => "Pipeline parallel",
         MemoryView::Timeline => "Allocated",

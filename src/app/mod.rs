@@ -10,6 +10,7 @@ mod event;
 mod key;
 mod keymap;
 mod lesson;
+mod memory_rows;
 mod monitor;
 mod notice;
 mod overlays;
@@ -50,6 +51,7 @@ pub use keymap::listing::{HELP_NOTES, HelpShape, PaletteCommand, by_context, com
 pub use keymap::user::{KeyMatch, Keymap};
 pub use keymap::{Action, Binding, KeyContext, bindings};
 pub use lesson::lesson_rows;
+pub use memory_rows::{MemoryRow, memory_rows};
 pub use monitor::attached::{AttachedProcess, AttachedState};
 pub use monitor::end_request::{EndRequest, TargetProcess};
 pub use monitor::history::{History, HistoryPoint, KEPT, Stretch};

@@ -4,6 +4,7 @@ use crate::app::arrangement::Side;
 use crate::app::editor::editing;
 use crate::app::event::Effect;
 use crate::app::keymap::Action;
+use crate::app::memory_rows::memory_rows;
 use crate::app::monitor::MonitorView;
 use crate::app::notice::{info, problem};
 use crate::app::pane::Pane;
@@ -60,7 +61,8 @@ pub fn select(state: &mut State, to: impl Fn(usize, usize) -> usize) {
                 MemoryView::Layers => prediction.layers.len(),
                 MemoryView::Timeline => prediction.largest().timeline.len(),
                 MemoryView::Times => prediction.time_terms.len(),
-                MemoryView::Components | MemoryView::Terms => prediction.largest().terms.len(),
+                MemoryView::Components => memory_rows(&state.plans, prediction.largest()).len(),
+                MemoryView::Terms => prediction.largest().terms.len(),
             });
             (&mut state.views.memory.selected, rows)
         }

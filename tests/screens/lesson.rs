@@ -7,7 +7,7 @@ use memwall::app::{KeyPress, Overlay, PickerPurpose};
 fn the_selected_number_is_explained_with_the_plans_own() {
     let mut state = open("8b_single_gpu");
     state.views.size = (120, 40);
-    for (pane, name) in [('1', "Parameters"), ('2', "Device-used"), ('4', "GPU utilization"), ('5', "Step time")] {
+    for (pane, name) in [('1', "Parameters"), ('2', "Parameters"), ('4', "GPU utilization"), ('5', "Step time")] {
         press(&mut state, &[KeyPress::Char(pane), KeyPress::Char('K')]);
         assert_eq!(state.dialogs.overlay, Some(Overlay::Lesson(0)));
         assert_eq!(state.dialogs.lesson.unwrap().name, name);
@@ -34,4 +34,31 @@ fn the_help_leads_to_it_and_it_leads_to_every_other_term() {
     assert_eq!(state.dialogs.lesson.unwrap().name, "ZeRO-3");
     press(&mut state, &[KeyPress::Down, KeyPress::Esc]);
     assert_eq!(state.dialogs.overlay, None);
+}
+
+#[test]
+fn each_row_of_the_components_is_selected_and_explained() {
+    let mut state = open("8b_single_gpu");
+    press(&mut state, &[KeyPress::Char('2')]);
+    // In the order of the list, which has a row of a KV cache for servers alone.
+    let rows = [
+        ("parameters", "Parameters"),
+        ("gradients", "Gradients"),
+        ("optimizer", "Optimizer states"),
+        ("activations", "Activations"),
+        ("temporaries", "Temporaries"),
+        ("buffers", "Communication buffers"),
+        ("overhead", "Overhead"),
+        ("allocated", "Allocated"),
+        ("reserved", "Reserved"),
+        ("device-used", "Device-used"),
+    ];
+    for (row, term) in rows {
+        let shown = screen(&state, &look(), (120, 40));
+        let chosen = shown.lines().find(|line| line.contains("│▸")).unwrap_or_else(|| panic!("{shown}"));
+        assert!(chosen.contains(row), "{row}: {chosen}");
+        press(&mut state, &[KeyPress::Char('K')]);
+        assert_eq!(state.dialogs.lesson.unwrap().name, term);
+        press(&mut state, &[KeyPress::Esc, KeyPress::Down]);
+    }
 }

@@ -12,9 +12,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::{Observed, progress, say, unpredicted};
-use crate::app::{MemoryView, Plans, SourceState, State};
+use crate::app::{MemoryRow, MemoryView, Pane, Plans, SourceState, State, memory_rows};
 use crate::compare::Comparison;
-use crate::predict::{Component, Phase, Prediction, StageMemory, Verdict};
+use crate::predict::{Component, Phase, Prediction, Verdict};
 use crate::printable::printable;
 use crate::reading::Reading;
 use crate::ui::Look;
@@ -145,7 +145,7 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
 
 fn draw_components(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
     let stage = prediction.largest();
-    let lines = component_lines(state, prediction, look);
+    let lines = component_lines(state, prediction, look, area);
     let wide = LIST + if state.plans.reference().is_some() { SINCE } else { 0 };
     if area.width < wide + CHART || area.height < 8 {
         return render(lines, area, buffer);
@@ -158,46 +158,67 @@ fn draw_components(state: &State, prediction: &Prediction, look: &Look, area: Re
         let below = Rect { y: list.bottom() - spare as u16 + 1, height: spare as u16 - 1, ..area };
         let chart = Rect { height: chart.height - below.height - 1, ..chart };
         timeline::draw_curve(state, prediction, None, look, chart, buffer);
-        terms::draw(state, stage, look, below, buffer);
+        terms::draw_below(state, stage, look, below, buffer);
     } else {
         timeline::draw_curve(state, prediction, None, look, chart, buffer);
     }
 }
 
-fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -> Vec<Line<'a>> {
+/// The lines of the list's rows.
+fn row_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look, area: Rect) -> Vec<Line<'a>> {
     let theme = &look.theme;
     let stage = prediction.largest();
-    let mut lines: Vec<Line<'_>> = Component::ALL
-        .into_iter()
-        .filter(|component| is_listed(&state.plans, *component) || stage.component(*component) > Bytes::ZERO)
-        .map(|component| {
-            let bytes = stage.component(component);
-            let share = bytes.share_of(stage.device_used).map_or(0.0, |share| share.percent());
-            Line::from(vec![
-                Span::styled(format!(" {} ", bar::pattern(component).repeat(2)), theme.component(component)),
-                Span::styled(left(bar::word(component), 12), theme.text()),
-                Span::styled(right(&bytes.in_gib(), 7), theme.text()),
-                Span::styled(format!("{share:>5.0} %"), theme.dim()),
-                Span::styled(right(&since(&state.plans, prediction, component), 8), theme.warning()),
-            ])
-        })
-        .collect();
-    let figures = |stage: &StageMemory| [stage.peak_allocated, stage.peak_reserved, stage.device_used];
-    let before = state.plans.reference().map(|baseline| figures(baseline.prediction.largest()));
-    let names = ["allocated", "reserved", prediction.device_used_name()];
-    for (index, (name, bytes)) in names.into_iter().zip(figures(stage)).enumerate() {
-        let since = before.map_or_else(String::new, |before| more(bytes, before[index]));
+    let before = state.plans.reference().map(|baseline| baseline.prediction.largest());
+    let rows = memory_rows(&state.plans, stage);
+    let selected = state.views.memory.selected.min(rows.len().saturating_sub(1));
+    let line = |(index, row): (usize, MemoryRow)| {
+        look.place_row(area, index, index);
+        let chosen = state.views.focus == Pane::Vram && index == selected;
+        let mark = Span::styled(if chosen { "▸" } else { " " }, theme.accent());
+        let (name, figure, bytes, was) = match row {
+            MemoryRow::Component(component) => {
+                let bytes = stage.component(component);
+                let share = bytes.share_of(stage.device_used).map_or(0.0, |share| share.percent());
+                return Line::from(vec![
+                    mark,
+                    Span::styled(format!("{} ", bar::pattern(component).repeat(2)), theme.component(component)),
+                    Span::styled(left(bar::word(component), 12), if chosen { theme.selected() } else { theme.text() }),
+                    Span::styled(right(&bytes.in_gib(), 7), theme.text()),
+                    Span::styled(format!("{share:>5.0} %"), theme.dim()),
+                    Span::styled(right(&since(&state.plans, prediction, component), 8), theme.warning()),
+                ]);
+            }
+            MemoryRow::Allocated => {
+                ("allocated", "allocated", stage.peak_allocated, before.map(|before| before.peak_allocated))
+            }
+            MemoryRow::Reserved => {
+                ("reserved", "reserved", stage.peak_reserved, before.map(|before| before.peak_reserved))
+            }
+            MemoryRow::DeviceUsed => {
+                let name = prediction.device_used_name();
+                (name, name, stage.device_used, before.map(|before| before.device_used))
+            }
+        };
         let mut spans = vec![
-            Span::styled(format!("    {}", left(name, 12)), theme.dim()),
+            mark,
+            Span::styled("   ", theme.dim()),
+            Span::styled(left(name, 12), if chosen { theme.selected() } else { theme.dim() }),
             Span::styled(right(&bytes.in_gib(), 7), theme.predicted()),
         ];
-        match before {
-            Some(_) => spans.push(Span::styled(right(&since, 15), theme.warning())),
-            None => spans.extend(progress::observed(state, name, look)),
+        match was {
+            Some(was) => spans.push(Span::styled(right(&more(bytes, was), 15), theme.warning())),
+            None => spans.extend(progress::observed(state, figure, look)),
         }
-        lines.push(Line::from(spans));
-    }
-    lines.push(verdict_line(state, prediction, look));
+        Line::from(spans)
+    };
+    rows.into_iter().enumerate().map(line).collect()
+}
+
+fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look, area: Rect) -> Vec<Line<'a>> {
+    let theme = &look.theme;
+    let stage = prediction.largest();
+    let mut lines = row_lines(state, prediction, look, area);
+    lines.push(verdict_line(prediction, look));
     if let Some(remedy) = state.plans.form.remedy() {
         let words = wrapped(&format!("X fixes: {}", printable(remedy)), LIST as usize - 2, 2);
         lines.extend(words.into_iter().map(|line| Line::styled(format!(" {line}"), look.theme.accent())));
@@ -209,15 +230,6 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look) -
     let cause = wrapped(&stage.peak_cause, LIST as usize - 2, 3);
     lines.extend(cause.into_iter().map(|line| Line::styled(format!(" {line}"), theme.dim())));
     lines
-}
-
-/// Whether a component has its row without bytes too.
-fn is_listed(plans: &Plans, component: Component) -> bool {
-    match component {
-        Component::KvCache => false,
-        Component::Gradients | Component::OptimizerStates => !plans.editor.serves(),
-        _ => true,
-    }
 }
 
 /// A phase in words: a server has no other than its prompts' pass.

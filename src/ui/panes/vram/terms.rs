@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::{more, render};
-use crate::app::{Pane, State};
+use crate::app::{MemoryView, Pane, State};
 use crate::order::StableOrder;
 use crate::predict::{Layer, StageMemory, Term};
 use crate::ui::Look;
@@ -21,11 +21,21 @@ pub(super) const LEAST_ROWS: usize = 3;
 const SINCE: usize = 8;
 
 pub fn draw(state: &State, stage: &StageMemory, look: &Look, area: Rect, buffer: &mut Buffer) {
+    let is_chosen_from = state.views.focus == Pane::Vram;
+    draw_list(state, stage, (look, is_chosen_from), area, buffer);
+}
+
+/// The largest of them below another list, which is the one to choose from.
+pub fn draw_below(state: &State, stage: &StageMemory, look: &Look, area: Rect, buffer: &mut Buffer) {
+    draw_list(state, stage, (look, false), area, buffer);
+}
+
+fn draw_list(state: &State, stage: &StageMemory, (look, focused): (&Look, bool), area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
-    let focused = state.views.focus == Pane::Vram;
     let before = state.plans.reference().map(|baseline| baseline.prediction.largest());
     let rows = rows(stage, before);
-    let selected = state.views.memory.selected.min(rows.len().saturating_sub(1));
+    let is_list = state.views.memory.view == MemoryView::Terms;
+    let selected = if is_list { state.views.memory.selected.min(rows.len().saturating_sub(1)) } else { 0 };
     let width = area.width as usize;
     let height = area.height as usize;
     let detail = rows.get(selected).filter(|_| focused).map_or_else(Vec::new, |row| {
@@ -45,7 +55,9 @@ pub fn draw(state: &State, stage: &StageMemory, look: &Look, area: Rect, buffer:
     );
     let mut lines = vec![Line::styled(head, theme.dim())];
     for (index, row) in rows.iter().enumerate().skip(scroll(selected, rows.len(), room)).take(room) {
-        look.place_row(area, lines.len(), index);
+        if is_list {
+            look.place_row(area, lines.len(), index);
+        }
         let chosen = focused && index == selected;
         let style = if chosen { theme.selected() } else { theme.text() };
         let component = row.term.component;
