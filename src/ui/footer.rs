@@ -133,7 +133,9 @@ fn draw_bindings(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     if state.plans.editor.is_example() && state.plans.text.is_none() && state.recordings.playback.is_none() {
         left.push(part("o", "open", look));
     }
-    let pane = listed().filter(|binding| !binding.does(Action::Save) && !is_everywhere(binding));
+    let pane = listed()
+        .filter(|binding| !binding.does(Action::Save) && !is_everywhere(binding))
+        .filter(|binding| !binding.does(Action::TakeExplanation) || has_change(state));
     if shows_cluster(state) {
         left.extend(of_cluster(state).map(|(keys, word)| part(&keys, word, look)));
     } else {
@@ -147,6 +149,12 @@ fn draw_bindings(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let all = left.iter().map(|part| width_of(part)).sum::<usize>() + width_of(&right) + width_of(&save);
     let last = if state.plans.editor.modified() || all <= area.width as usize { [save, right].concat() } else { right };
     render(left, last, area, buffer);
+}
+
+/// Whether the selected explanation says what the plan should.
+fn has_change(state: &State) -> bool {
+    let found = state.run.explaining.found.get(state.views.compared);
+    found.is_some_and(|explanation| explanation.change().is_some())
 }
 
 /// What a key does now.

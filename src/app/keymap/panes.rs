@@ -200,7 +200,7 @@ pub(super) const COMPARE: &[Binding] = &[
         context: In(Pane::Compare),
         keys: &[K::Char('e')],
         shown: "e",
-        word: "explain",
+        word: "search",
         help: "search for the cause of the difference now",
         actions: &[A::Explain],
     },
