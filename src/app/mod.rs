@@ -32,6 +32,7 @@ mod what_if;
 pub use alerts::{Alert, AlertChannels, AlertMessage, AlertRules, AlertState, RaisedAlert};
 pub use arrangement::{Arrangement, LayoutPreset, Side};
 pub use cluster::metric::ClusterMetric;
+pub use cluster::off::{OffGpu, OffReason, off_gpus};
 pub use cluster::rack::RackPattern;
 pub use cluster::rank_file::{HostGpus, RankFile, RankFileError, RankHost};
 pub use cluster::ranks::{ClusterNode, RankDegrees, RankLayout, RankPlace};

@@ -128,7 +128,7 @@ pub struct Straggler {
 }
 
 impl Straggler {
-    /// In words: `throttled, work -11 %`.
+    /// In words: `throttled, 11 % less work than its equals`.
     #[must_use]
     pub fn words(&self) -> String {
         let difference = self.difference();
@@ -136,15 +136,20 @@ impl Straggler {
         format!("{}{comma}{}", self.cause, difference.trim_start())
     }
 
-    /// How far it is off its equals, as words go on: `  work -11 %`; nothing where it does not answer.
+    /// How far it is off its equals, as words go on: `  11 % less work than its equals`; nothing where it does not answer.
     #[must_use]
     pub fn difference(&self) -> String {
         match (self.training, self.off) {
-            (Some(training), _) => format!("  training {:+.0} %", training * 100.0),
-            (None, Some(off)) => format!("  work {:+.0} %", off * 100.0),
+            (Some(training), _) => format!("  trains {} of its time than its equals", more_or_less(training, "")),
+            (None, Some(off)) => format!("  {} than its equals", more_or_less(off, " work")),
             (None, None) => String::new(),
         }
     }
+}
+
+/// `11 % less work`.
+fn more_or_less(off: f64, what: &str) -> String {
+    format!("{:.0} % {}{what}", off.abs() * 100.0, if off < 0.0 { "less" } else { "more" })
 }
 
 /// Watches ranks over intervals.

@@ -1,6 +1,7 @@
 //! What keys do in the view of a cluster.
 
 use super::metric::ClusterMetric;
+use super::off::off_gpus;
 use super::selector::running;
 use super::{Cluster, Grouping};
 use crate::app::key::PAGE;
@@ -42,13 +43,26 @@ pub fn act(state: &mut State, action: Action) -> bool {
     true
 }
 
-/// The next metric of the heat map: what processes tell of their ranks where any does.
+/// Whether any GPU of the job tells the metric.
+fn is_told(state: &State, metric: ClusterMetric) -> bool {
+    let cluster = &state.monitor.cluster;
+    let prediction = state.plans.compared().prediction();
+    cluster.layout().ranks.iter().any(|place| {
+        let expected = prediction.and_then(|prediction| cluster.expected_memory(*place, prediction));
+        state.monitor.devices().get(*place).is_some_and(|device| metric.value(device, expected).is_some())
+    })
+}
+
+/// The next metric of the heat map that any GPU tells.
 pub fn next_metric(state: &mut State) {
-    let has_reports = state.monitor.cluster.has_reports(state.monitor.devices());
     let now = state.monitor.cluster.metric;
-    let all = ClusterMetric::ALL.into_iter().cycle().skip_while(|metric| *metric != now).skip(1);
-    let next = all.into_iter().find(|metric| has_reports || !metric.is_reported());
-    state.monitor.cluster.metric = next.unwrap_or_default();
+    let count = ClusterMetric::ALL.len();
+    let all = ClusterMetric::ALL.into_iter().cycle().skip_while(|metric| *metric != now).skip(1).take(count);
+    match all.into_iter().find(|metric| is_told(state, *metric)) {
+        Some(next) if next == now => state.notice = Some(info(format!("no GPU tells more than {}", now.word()))),
+        Some(next) => state.monitor.cluster.metric = next,
+        None => state.notice = Some(problem("no GPU of the job tells any metric")),
+    }
 }
 
 /// The next way to put GPUs together: by stage and replica where the plan has the job's ranks, by rack where racks
@@ -76,14 +90,12 @@ pub fn next_grouping(state: &mut State) {
 
 /// Selects the next GPU that is off its equals.
 pub fn next_straggler(state: &mut State) {
-    let cluster = &state.monitor.cluster;
-    let places: Vec<usize> =
-        cluster.stragglers().iter().filter_map(|one| cluster.layout().ranks.get(one.rank).copied()).collect();
+    let places: Vec<usize> = off_gpus(state).iter().map(|off| off.place).collect();
     let now = places.iter().position(|place| state.monitor.selected == SelectedRow::Device(*place));
     let next = now.map_or(0, |now| now + 1) % places.len().max(1);
     match places.get(next) {
         Some(place) => state.monitor.selected = SelectedRow::Device(*place),
-        None => state.notice = Some(info("every rank does as much as its equals")),
+        None => state.notice = Some(info("every rank does as much as its equals, and no alert is about a GPU")),
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(super) mod actions;
 pub(super) mod metric;
+pub(super) mod off;
 pub(super) mod rack;
 pub(super) mod rank_file;
 pub(super) mod ranks;

@@ -64,7 +64,7 @@ fn draw_head(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let monitor = &state.monitor;
     let Some(device) = monitor.devices().get(monitor.shown_device()) else { return };
-    let mut spans = vec![Text::styled(format!(" GPU {} ", device.index), theme.text())];
+    let mut spans = vec![Text::styled(format!(" GPU {} ", monitor.gpu_name(device)), theme.text())];
     for span in HistorySpan::ALL {
         let (text, style) = if span == monitor.span {
             (format!("‹ {} › ", span.word()), theme.accent())

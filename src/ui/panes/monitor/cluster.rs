@@ -6,7 +6,7 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use super::super::{scroll, sparks};
-use crate::app::{Cluster, ClusterGroup, Pane, SelectedRow, State};
+use crate::app::{Cluster, ClusterGroup, OffGpu, OffReason, Pane, RaisedAlert, SelectedRow, State, off_gpus};
 use crate::compare::Straggler;
 use crate::printable::printable;
 use crate::reading::{Activity, DeviceSample, RankReport};
@@ -18,10 +18,12 @@ use crate::units::grouped;
 const WIDEST: usize = 64;
 /// Lines of the ranks that are off, at most.
 const MOST_NAMED: usize = 8;
+/// Cells of what is said first of each.
+const CAUSE: usize = 20;
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let cluster = &state.monitor.cluster;
-    let named = cluster.stragglers().len().clamp(1, MOST_NAMED).min((area.height as usize / 3).max(1));
+    let off = off_gpus(state);
+    let named = off.len().clamp(1, MOST_NAMED).min((area.height as usize / 3).max(1));
     let [head, map, selected, list] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Fill(1),
@@ -31,15 +33,15 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     .areas(area);
     let values = Values::of(state);
     let lines = [
-        Line::styled(fit(&summary(state), area.width as usize), look.theme.text()),
+        Line::styled(fit(&summary(state, off.len()), area.width as usize), look.theme.text()),
         spread(state, &values, look, area.width as usize),
     ];
     for (line, place) in lines.into_iter().zip(head.rows()) {
         line.render(place, buffer);
     }
-    draw_map(state, &values, look, map, buffer);
+    draw_map(state, (&values, &off), look, map, buffer);
     draw_selected(state, &values, look, selected, buffer);
-    draw_stragglers(state, look, list, buffer);
+    draw_off(state, &off, look, list, buffer);
 }
 
 /// The metric of each GPU of the job, by the GPU's place in the samples.
@@ -70,22 +72,10 @@ impl Values {
     fn median(&self) -> Option<f64> {
         self.sorted.get(self.sorted.len() / 2).map(|(value, _)| *value)
     }
-
-    /// Those that are farther from the median than 3.5 deviations (B. Iglewicz, D. Hoaglin, "How to Detect and Handle
-    /// Outliers", 1993), by the median absolute deviation.
-    fn outliers(&self) -> usize {
-        const FAR: f64 = 3.5 * 1.482_602;
-        let Some(median) = self.median() else { return 0 };
-        let mut distances: Vec<f64> = self.sorted.iter().map(|(value, _)| (value - median).abs()).collect();
-        let middle = distances.len() / 2;
-        let (_, mad, _) = distances.select_nth_unstable_by(middle, f64::total_cmp);
-        let far = (FAR * *mad).max(0.01 * median.abs());
-        self.sorted.iter().filter(|(value, _)| (value - median).abs() > far).count()
-    }
 }
 
 /// What is watched: the job, its GPUs and nodes, how the plan divides them, how many are off.
-fn summary(state: &State) -> String {
+fn summary(state: &State, off: usize) -> String {
     let cluster = &state.monitor.cluster;
     let layout = cluster.layout();
     let job =
@@ -102,7 +92,7 @@ fn summary(state: &State) -> String {
             format!("no ranks: the plan has {}", counted(usize::try_from(gpus).unwrap_or(usize::MAX), "GPU"))
         }
     };
-    let off = match cluster.stragglers().len() {
+    let off = match off {
         0 => "none off".to_owned(),
         off => format!("{off} off"),
     };
@@ -115,7 +105,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{} {what}{end}", grouped(count as u64))
 }
 
-/// The metric over all GPUs: lowest, median, highest, and how many are far from the median.
+/// The metric over all GPUs: lowest, median, highest.
 fn spread<'a>(state: &State, values: &Values, look: &Look, width: usize) -> Line<'a> {
     let metric = state.monitor.cluster.metric;
     let theme = &look.theme;
@@ -130,17 +120,13 @@ fn spread<'a>(state: &State, values: &Values, look: &Look, width: usize) -> Line
     let mark = state.monitor.devices().get(*lowest).map_or("", |device| metric.mark(device));
     let short = |device: &DeviceSample| format!(" ({})", ends(&label(device), longest_name(width)));
     let at = |place: &usize| state.monitor.devices().get(*place).map(short).unwrap_or_default();
-    let outliers = match values.outliers() {
-        0 => Span::styled("no outliers", theme.dim()),
-        count => Span::styled(counted(count, "outlier"), theme.warning()),
-    };
     let [low, median, high] = [*low, median, *high].map(|value| format!("{mark}{}", metric.text(value)));
-    let text = |lowest: &str, highest: &str| format!("min {low}{lowest}  median {median}  max {high}{highest}  ");
+    let text = |lowest: &str, highest: &str| format!("min {low}{lowest}  median {median}  max {high}{highest}");
     let whole = text(&at(lowest), &at(highest));
     // The numbers are what the line is for: whose they are comes where there is room.
-    let is_too_long = name.width() + Span::raw(&*whole).width() + outliers.width() > width;
+    let is_too_long = name.width() + Span::raw(&*whole).width() > width;
     let text = if is_too_long { text("", "") } else { whole };
-    Line::from(vec![name, Span::styled(text, theme.text()), outliers])
+    Line::from(vec![name, Span::styled(text, theme.text())])
 }
 
 /// Cells that a name may take beside what is said of it.
@@ -172,14 +158,14 @@ impl Shape {
     }
 }
 
-fn draw_map(state: &State, values: &Values, look: &Look, area: Rect, buffer: &mut Buffer) {
+fn draw_map(state: &State, (values, off): (&Values, &[OffGpu<'_>]), look: &Look, area: Rect, buffer: &mut Buffer) {
     let groups = state.monitor.cluster.groups();
     let shape = Shape::of(&groups, area.width as usize);
     let rows = groups.len().div_ceil(shape.columns);
     let area = note_hidden(state, &groups, &shape, look, area, buffer);
     let room = (area.height as usize / shape.lines).max(1);
     let first = scroll_to_chosen(state, &groups, rows, room);
-    let off = marks(&state.monitor.cluster, state.monitor.devices().len());
+    let off = marks(off, state.monitor.devices().len());
     for row in first..rows.min(first + room) {
         for column in 0..shape.columns {
             let Some(group) = groups.get(column * rows + row) else { continue };
@@ -225,15 +211,15 @@ fn scroll_to_chosen(state: &State, groups: &[ClusterGroup], rows: usize, room: u
     scroll(at % rows.max(1), rows, room)
 }
 
-/// Which GPUs are off their equals, by place in the samples.
-fn marks(cluster: &Cluster, devices: usize) -> Vec<bool> {
-    let mut off = vec![false; devices];
-    for straggler in cluster.stragglers() {
-        if let Some(mark) = cluster.layout().ranks.get(straggler.rank).and_then(|place| off.get_mut(*place)) {
+/// Which GPUs are off, by place in the samples.
+fn marks(off: &[OffGpu<'_>], devices: usize) -> Vec<bool> {
+    let mut marks = vec![false; devices];
+    for off in off {
+        if let Some(mark) = marks.get_mut(off.place) {
             *mark = true;
         }
     }
-    off
+    marks
 }
 
 fn draw_group(
@@ -322,10 +308,9 @@ fn rank_words(cluster: &Cluster, place: usize) -> String {
     format!("  rank {rank}{stage}")
 }
 
-fn draw_stragglers(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
+fn draw_off(state: &State, named: &[OffGpu<'_>], look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let cluster = &state.monitor.cluster;
-    let named = cluster.stragglers();
     if named.is_empty() {
         let text = match (cluster.layout().ranks.is_empty(), cluster.degrees()) {
             (true, _) => "",
@@ -341,15 +326,18 @@ fn draw_stragglers(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) 
     let width = named
         .iter()
         .take(MOST_NAMED)
-        .filter_map(|one| devices.get(*cluster.layout().ranks.get(one.rank)?))
+        .filter_map(|off| devices.get(off.place))
         .map(|device| label(device).chars().count())
         .max()
         .unwrap_or(0)
         .min(longest_name(area.width as usize));
-    for (straggler, place) in named.iter().zip(area.rows()) {
-        let Some(position) = cluster.layout().ranks.get(straggler.rank) else { continue };
-        let name = devices.get(*position).map(label).unwrap_or_default();
-        let text = words(straggler, &left(&ends(&name, width), width), &rank_words(cluster, *position));
+    for (off, place) in named.iter().zip(area.rows()) {
+        let name = left(&ends(&devices.get(off.place).map(label).unwrap_or_default(), width), width);
+        let rank = rank_words(cluster, off.place);
+        let text = match off.why {
+            OffReason::Straggles(straggler) => words(straggler, &name, &rank),
+            OffReason::Alerts(raised) => format!(" {}{name}{rank}  {}", left("alert", CAUSE), alert_words(raised)),
+        };
         Line::styled(fit(&text, area.width as usize), theme.danger()).render(place, buffer);
     }
     let hidden = named.len().saturating_sub(area.height as usize);
@@ -360,10 +348,16 @@ fn draw_stragglers(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) 
     }
 }
 
-/// `hot  node0007/3  rank 59, stage 1  -15 %  for 40 s`.
+/// What an alert says of a GPU that is named beside it.
+fn alert_words(raised: &RaisedAlert) -> String {
+    let named = raised.gpu.as_ref().map(|gpu| format!("GPU {gpu}: ")).unwrap_or_default();
+    printable(raised.text.strip_prefix(&named).unwrap_or(&raised.text))
+}
+
+/// `hot  node0007/3  rank 59, stage 1  15 % less work than its equals  for 40 s`.
 fn words(straggler: &Straggler, name: &str, rank: &str) -> String {
     let off = straggler.difference();
     let lasted = straggler.lasted.0;
     let since = if lasted < 1.0 { "  now".to_owned() } else { format!("  for {:.0} s", lasted) };
-    format!(" {}{name}{rank}{off}{since}", left(&straggler.cause.to_string(), 20))
+    format!(" {}{name}{rank}{off}{since}", left(&straggler.cause.to_string(), CAUSE))
 }
