@@ -65,7 +65,12 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// A new file, as any program makes one: the user's mask decides who may read it.
 fn create(target: &Path, folder: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = beside(0o666).tempfile_in(folder)?;
+    // The folder is there: one like /proc takes no files.
+    let taken = |error: io::Error| match error.kind() {
+        ErrorKind::NotFound => io::Error::other("its folder takes no files"),
+        _ => error,
+    };
+    let mut file = beside(0o666).tempfile_in(folder).map_err(taken)?;
     file.write_all(content)?;
     file.as_file().sync_all()?;
     file.persist(target)?;

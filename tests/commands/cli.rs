@@ -537,8 +537,9 @@ fn a_slip_is_told_in_one_line_that_says_what_is_right() {
         ("idle.yaml", "model: {preset: gpt2}\ncluster: {num_gpus: 8, gpus_per_node: 8, nodes: 3}\n"),
         ("odd.yaml", "model: {preset: gpt2}\ncluster: {num_gpus: 8}\ndistribution: {tensor_parallel: 3}\n"),
     ]);
-    let cases: [(&[&str], &[&str]); 14] = [
+    let cases: [(&[&str], &[&str]); 15] = [
         (&["max-batch", "small.yaml"], &["max-batch: no such command", "predict --max-batch-size"]),
+        (&["small.yaml", "other.yaml"], &["memwall takes one plan", "o in the dashboard opens other.yaml"]),
         (&["predcit", "small.yaml"], &["predcit: no such command", "`predict`"]),
         (&["search", "small.yaml", "--gpus", "-3"], &["'--gpus'", "memwall search --help", "!tip", "!-- --gpus"]),
         (&["predict", "small.yaml", "--frmat", "csv"], &["'--frmat'", "there is --format", "memwall predict --help"]),

@@ -1,5 +1,7 @@
 //! What is wrong with a command line, in one line.
 
+use std::path::Path;
+
 use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -31,6 +33,12 @@ fn said(error: &clap::Error, words: &[String]) -> String {
     let known = |word: &String| command.get_subcommands().any(|sub| sub.get_name() == word);
     let of = words.first().filter(|word| known(word)).map_or_else(String::new, |name| format!(" {name}"));
     let conflict = error.kind() == ErrorKind::ArgumentConflict;
+    if let Some([first, second, ..]) = words.get(..).filter(|_| conflict)
+        && is_file(first)
+        && is_file(second)
+    {
+        return format!("memwall takes one plan: memwall {first}, and o in the dashboard opens {second} beside it");
+    }
     if let Some(word) = words.first().filter(|word| conflict && !known(word) && !word.starts_with('-')) {
         return format!("{word}: no such command{}; see memwall --help", nearest(word).unwrap_or_default());
     }
@@ -44,6 +52,12 @@ fn said(error: &clap::Error, words: &[String]) -> String {
         _ => String::new(),
     };
     format!("{message}{near}; see memwall{of} --help")
+}
+
+/// Whether a word is a plan's file, there or not.
+fn is_file(word: &str) -> bool {
+    let has_ending = Path::new(word).extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+    !word.starts_with('-') && (has_ending || Path::new(word).is_file())
 }
 
 /// The command that a word may have been meant as, behind a semicolon.

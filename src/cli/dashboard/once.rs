@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{self, Receiver};
 
-use super::{Clock, RequestedSource, calibrations, missing_process, open_plan, pattern, recorded, source};
+use super::{Clock, RequestedSource, calibrations, look, missing_process, open_plan, pattern, recorded, source};
 use crate::app::{
     AttachedState, Editor, Effect, Event, Proposal, Question, RunPlan, SourceState, State, measured_rows, run_verdict,
     update,
@@ -58,12 +58,17 @@ pub fn once(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) -
 fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     let config = Config::load(|name| std::env::var_os(name));
     let choice = args.source.clone().or_else(|| config.source.clone()).unwrap_or(SourceChoice::Auto);
+    // What is wrong with the command line comes before what is wrong with the machine.
+    look::choose(&args.look, &config, None)?;
     if let Some(missing) = missing_process(args.attach, &choice) {
         return Err(Failure::failed(missing));
     }
     let recorded = recorded(&choice)?;
     let pattern = pattern(args, &choice)?;
     let (plan, _) = open_plan(args, recorded.as_ref(), &catalog)?;
+    if let Some(path) = plan.path().filter(|_| plan.is_new()) {
+        return Err(Failure::failed(format!("{}: there is no such file", path.display())));
+    }
     let asked = args.attach.or(recorded.as_ref().and_then(|header| header.attach));
     if let SourceChoice::Replay { path, .. } = &choice {
         return played::at_end(path, plan, catalog, asked);
