@@ -65,7 +65,7 @@ impl Telemetry {
         let steps = self.steps_made(monitor, now);
         // What killed a rank says more than how the others ended, and what the process says more than its code.
         let killed = exit.filter(|(exit, _)| exit.signal.is_some()).and_then(exit_words);
-        let said = || end.and_then(HookEnd::words);
+        let said = || end.and_then(|end| with_its_text(end, self.news.exception.as_deref()));
         // What its log shows last may have been caught, but not where it failed.
         let failed = exit.is_some_and(|(exit, _)| exit.code.is_some_and(|code| code != 0));
         let raised = raised.or(self.news.exception.as_deref().filter(|_| failed));
@@ -80,18 +80,9 @@ impl Telemetry {
 
     /// How far it came: what the process counted to its very end, else the most that anybody told, which it made at least.
     fn steps_made(&self, monitor: &Monitor, now: Moment) -> String {
-        let pid = monitor.attached_here();
-        let is_its = |run: &&HookedRun| {
-            Some(run.pid) == pid && monitor.attached.as_ref().is_some_and(|attached| attached.may_have_loaded(run))
-        };
-        // One that was killed says nothing any more: what it said stays true.
-        let hooked = self.news.hooks.iter().find(is_its).or_else(|| self.hooked(monitor, now));
-        let counted = hooked.and_then(|run| {
-            let step = run.step.as_ref().map_or(0, |step| step.step);
-            Some(step.max(run.places.as_ref().map_or(0, |places| places.step))).filter(|steps| *steps > 0)
-        });
+        let counted = self.hook_at_end(monitor, now).and_then(steps_of);
         let whole = |steps: u64| counted_words(steps, "step", "steps");
-        if let Some(steps) = counted.filter(|_| hooked.is_some_and(|run| run.end.is_some())) {
+        if let Some(steps) = self.final_steps(monitor, now) {
             return format!(" after {}", whole(steps));
         }
         let told = self.progress(monitor, now).and_then(|(_, known)| Some((known.told_by, *known.step.value()?)));
@@ -107,6 +98,30 @@ impl Telemetry {
                 format!(" at step {}{}", grouped(step), if clean { "" } else { " or later" })
             }
             (Some(steps), None) => format!(" after at least {}", whole(steps)),
+        }
+    }
+
+    /// The hook of a run that may have ended. One that was killed says nothing any more: what it said stays true.
+    fn hook_at_end(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {
+        let pid = monitor.attached_here();
+        let is_its = |run: &&HookedRun| {
+            Some(run.pid) == pid && monitor.attached.as_ref().is_some_and(|attached| attached.may_have_loaded(run))
+        };
+        self.news.hooks.iter().find(is_its).or_else(|| self.hooked(monitor, now))
+    }
+
+    /// The steps that a run had made as it ended, which its process has counted to the very end: a log may count from 0.
+    #[must_use]
+    pub fn final_steps(&self, monitor: &Monitor, now: Moment) -> Option<u64> {
+        self.hook_at_end(monitor, now).filter(|run| run.end.is_some()).and_then(steps_of)
+    }
+
+    /// The progress of a run that has ended, with the steps that it had made in all.
+    #[must_use]
+    pub fn to_its_end(&self, progress: Progress, monitor: &Monitor, now: Moment) -> Progress {
+        match self.final_steps(monitor, now) {
+            Some(steps) => Progress { step: progress.step.map(|_| steps), ..progress },
+            None => progress,
         }
     }
 
@@ -159,6 +174,19 @@ impl Telemetry {
         // The one process of a run needs no number.
         failed.or_else(own).map(|exit| (*exit, rank(exit.pid).filter(|_| self.news.ranks.len() > 1)))
     }
+}
+
+/// The steps that a process has told of.
+fn steps_of(run: &HookedRun) -> Option<u64> {
+    let step = run.step.as_ref().map_or(0, |step| step.step);
+    Some(step.max(run.places.as_ref().map_or(0, |places| places.step))).filter(|steps| *steps > 0)
+}
+
+/// How a run ended by its hook, with what the exception itself says, where the log shows that.
+fn with_its_text(end: &HookEnd, raised: Option<&str>) -> Option<String> {
+    let class = |said: &str| said.split(':').next().and_then(|path| path.rsplit('.').next()).map(str::to_owned);
+    let raised = raised.filter(|raised| end.error.as_deref().is_some_and(|error| class(error) == class(raised)));
+    HookEnd { error: raised.map(str::to_owned).or_else(|| end.error.clone()), ..end.clone() }.words()
 }
 
 /// How a process ended, with its rank where it is one: `rank 1: SIGKILL, exit 137`.

@@ -56,6 +56,7 @@ fn batch(run: &HookedRun) -> Option<String> {
 /// `step 198 of 400, 21.3 ms each, loss 0.06, ETA 4 s`; where nobody counts steps, `1.25 epochs done` in their place.
 fn steps(state: &State) -> Option<String> {
     let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
+    let progress = state.run.telemetry.to_its_end(progress, &state.monitor, state.now);
     let done = progress.step.value().map(|step| {
         let total = progress.total_steps.value().filter(|total| *total >= step);
         let total = total.map_or_else(String::new, |total| format!(" of {}", grouped(*total)));

@@ -33,6 +33,7 @@ fn line<'a>(state: &State, look: &Look, width: usize) -> Option<Line<'a>> {
     let Some((pid, progress)) = state.run.telemetry.progress(&state.monitor, state.now) else {
         return why_none(state, width).map(|text| Line::styled(text, theme.dim()));
     };
+    let progress = state.run.telemetry.to_its_end(progress, &state.monitor, state.now);
     let is_over = state.run.telemetry.ended(&state.monitor, state.now).is_some();
     let (over, style) = if is_over { (" ended", theme.danger()) } else { ("", theme.observed()) };
     let pid = pid.map_or_else(String::new, |pid| format!(" {pid}"));
