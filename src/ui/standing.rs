@@ -202,7 +202,10 @@ fn cause(state: &State) -> Option<(String, String)> {
             let named = named_first(&state.run.explaining.found);
             let words: Vec<String> = named.iter().map(Explanation::words).collect();
             let shares: Vec<String> = named.iter().map(|one| format!("{:.0} %", one.share.percent())).collect();
-            Some((words.join(" or "), format!(" ({})", shares.join(", "))))
+            let words = words.join(" or ");
+            // Beside another share it is said what this one is.
+            let sure = if words.contains('%') { " sure" } else { "" };
+            Some((words, format!(" ({}{sure})", shares.join(", "))))
         }
         best => match grows() {
             Some(grows) => said(grows.to_owned()),

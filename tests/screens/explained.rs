@@ -164,7 +164,7 @@ fn the_pane_says_what_each_would_make_of_the_run() {
     watch(&mut state, &mut run, 0..120);
     state.views.focus = Pane::Compare;
     let shown = screen(&state, &look(), SIZE);
-    for part in ["why, and what the run would show then", "every block checkpointed", "⏎ makes the plan say"] {
+    for part in ["why, and what would be seen", "every block checkpointed", "⏎ makes the plan say"] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
 }

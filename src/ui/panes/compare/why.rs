@@ -45,7 +45,7 @@ pub fn add(state: &State, comparison: &Comparison, look: &Look, page: &mut Page<
     let room = page.width.saturating_sub(SURE + 1 + taken);
     let head: String = figures.iter().filter(|_| beside).map(|(word, width)| right(word, *width)).collect();
     page.add(Line::styled(
-        format!(" {}{head}", left("why, and what the run would show then", SURE - 1 + room)),
+        format!("  {}  {}{head}", right("sure", SURE - 4), left("why, and what would be seen", room)),
         look.theme.dim(),
     ));
     let selected = state.views.compared.min(found.len().saturating_sub(1));
