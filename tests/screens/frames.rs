@@ -8,7 +8,7 @@ use memwall::units::Bytes;
 use ratatui::Terminal;
 use ratatui::backend::{Backend, TestBackend};
 
-use crate::support::demo::{START, look, open};
+use crate::support::demo::{START, look, open, run, screen};
 
 /// What a terminal shows that is only told what changes.
 struct Follower {
@@ -102,5 +102,16 @@ fn what_the_run_tells_of_its_allocator_is_shown_though_its_device_holds_the_same
         follower.frame(&state, &look);
         let shown: String = follower.terminal.buffer().content.iter().map(|cell| cell.symbol().to_owned()).collect();
         assert!(shown.contains(&format!("→{gib}.0")), "{shown}");
+    }
+}
+
+#[test]
+fn a_memory_bar_keeps_its_room_and_its_name() {
+    let mut state = open("8b_single_gpu");
+    run(&mut state, 30);
+    for size in [(80, 24), (90, 30), (100, 30), (110, 40), (120, 40)] {
+        let shown = screen(&state, &look(), size);
+        let head = shown.lines().find(|line| line.contains("#  m"));
+        assert!(head.is_none_or(|head| head.contains("#  memory ")), "{size:?}\n{shown}");
     }
 }
