@@ -21,7 +21,7 @@ use crate::reading::Absence;
 use crate::ui::Look;
 use crate::ui::text::{fit, without_mean};
 use crate::units::{FlopsPerSec, Intensity, three_figures};
-use axes::Axes;
+use axes::{Axes, end_of_cpu};
 
 /// Cells left of the plot for its labels.
 const GUTTER: u16 = 7;
@@ -31,6 +31,9 @@ const SLOW: f64 = 11.5;
 
 /// Of fewer powers of ten the axis has figures between them too.
 const FEW_DECADES: f64 = 1.5;
+
+/// Lines of the selected operator and of the run.
+const CAPTION: u16 = 2;
 
 /// From this width on the table stands beside the chart.
 const BOTH: u16 = 90;
@@ -59,29 +62,34 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let roofline = &prediction.roofline;
     let selected = state.views.roofline.selected.min(state.views.roofline.ops(roofline).count().saturating_sub(1));
     if area.width >= BOTH {
-        let [chart, table] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(50)]).areas(area);
+        let [above, caption] = Layout::vertical([Constraint::Fill(1), Constraint::Length(CAPTION)]).areas(area);
+        let [chart, table] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(50)]).areas(above);
         draw_chart(state, roofline, selected, look, chart, buffer);
+        draw_caption(roofline, selected, state, look, caption, buffer);
         table::draw(state, roofline, selected, look, table, buffer);
     } else if state.views.roofline.table {
         table::draw(state, roofline, selected, look, area, buffer);
     } else {
-        draw_chart(state, roofline, selected, look, area, buffer);
+        let [chart, caption] = Layout::vertical([Constraint::Fill(1), Constraint::Length(CAPTION)]).areas(area);
+        draw_chart(state, roofline, selected, look, chart, buffer);
+        draw_caption(roofline, selected, state, look, caption, buffer);
     }
 }
 
 fn draw_chart(state: &State, roofline: &Roofline, selected: usize, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let [chart, labels, caption] =
-        Layout::vertical([Constraint::Fill(1), Constraint::Length(1), Constraint::Length(2)]).areas(area);
+    let [chart, labels] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
     let [gutter, plot] = Layout::horizontal([Constraint::Length(GUTTER), Constraint::Fill(1)]).areas(chart);
     let about = state.views.roofline.ops(roofline).nth(selected).and_then(|op| op.intensity);
     let roofs = roofs(state, roofline);
     let highest =
         roofs.iter().map(|(_, peak)| *peak).fold(roofline.peak, |one, other| if other > one { other } else { one });
-    let axes = Axes::of(roofline, highest, state.views.roofline.zoom, about);
-    draw_axes(&axes, roofline, look, gutter, plot, labels, buffer);
+    let on_cpu = state.plans.editor.prediction().is_some_and(|prediction| prediction.on_cpu);
+    let end = on_cpu.then(|| end_of_cpu(roofline));
+    let axes = Axes::of(roofline, highest, (state.views.roofline.zoom, end), about);
+    draw_axes(&axes, look, gutter, plot, labels, buffer);
     draw_plot(&axes, roofline, selected, state, look, plot, buffer);
     draw_roof_names(&axes, &roofs, look, plot, buffer);
-    draw_caption(roofline, selected, state, look, caption, buffer);
+    draw_ridge(&axes, roofline, look, plot, buffer);
 }
 
 /// The GPU's dense peaks besides the plan's own, where those are to be shown.
@@ -117,15 +125,7 @@ fn draw_roof_names(axes: &Axes, roofs: &[(&str, FlopsPerSec)], look: &Look, plot
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn draw_axes(
-    axes: &Axes,
-    roofline: &Roofline,
-    look: &Look,
-    gutter: Rect,
-    plot: Rect,
-    labels: Rect,
-    buffer: &mut Buffer,
-) {
+fn draw_axes(axes: &Axes, look: &Look, gutter: Rect, plot: Rect, labels: Rect, buffer: &mut Buffer) {
     let style = look.theme.dim();
     let rows = f64::from(plot.height.saturating_sub(1).max(1));
     for place in gutter.rows() {
@@ -158,15 +158,25 @@ fn draw_axes(
         Line::styled(tick(1, decade), style).render(place, buffer);
     }
     Line::styled("FLOP/B", style).render(labels, buffer);
-    let ridge = roofline.ridge.0;
-    let ridge = if ridge < 10.0 { format!("ridge {}", three_figures(ridge)) } else { format!("ridge {ridge:.0}") };
+}
+
+/// The ridge's name beside its line, in the lowest row that has room for it: no operator is written over.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn draw_ridge(axes: &Axes, roofline: &Roofline, look: &Look, plot: Rect, buffer: &mut Buffer) {
     if !axes.shows(roofline.ridge) {
         return;
     }
+    let ridge = roofline.ridge.0;
+    let ridge = if ridge < 10.0 { format!("ridge {}", three_figures(ridge)) } else { format!("ridge {ridge:.0}") };
     let share = (axes.x(roofline.ridge) - axes.left) / (axes.right - axes.left);
-    let x = plot.x + (share * columns).round() as u16 + 1;
-    let place = Rect { x, y: plot.bottom().saturating_sub(1), width: plot.right().saturating_sub(x), height: 1 };
-    Line::styled(fit(&ridge, place.width as usize), style).render(place, buffer);
+    let x = plot.x + (share * f64::from(plot.width.saturating_sub(1))).round() as u16 + 1;
+    let width = (ridge.chars().count() as u16).min(plot.right().saturating_sub(x));
+    let is_free = |row: &Rect| (x..x + width).all(|x| buffer.cell((x, row.y)).is_some_and(|cell| cell.symbol() == " "));
+    let rows: Vec<Rect> = plot.rows().collect();
+    if let Some(row) = rows.iter().rev().find(|row| is_free(row)) {
+        let place = Rect { x, y: row.y, width, height: 1 };
+        Line::styled(fit(&ridge, place.width as usize), look.theme.dim()).render(place, buffer);
+    }
 }
 
 /// A figure and a power of ten without an exponent.
@@ -300,7 +310,11 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
     if let Some(op) = state.views.roofline.ops(roofline).nth(selected) {
         let intensity = op.intensity.map_or_else(|| "–".to_owned(), |intensity| intensity.to_string());
         let since = table::since(&state.plans, op);
-        let since = if since.is_empty() { since } else { format!("  {since} to base") };
+        let since = match since.as_str() {
+            "" => since,
+            "·" => "  as in base".to_owned(),
+            _ => format!("  {since} to base"),
+        };
         let facts = format!("  {intensity}  {}  {:.0} % of kernel time{since}", op.bound.phrase(), share(roofline, op));
         let room = (area.width as usize).saturating_sub(3 + op.name.len());
         lines.push(Line::from(vec![

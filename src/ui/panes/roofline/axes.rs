@@ -9,6 +9,12 @@ use crate::units::{FlopsPerSec, Intensity};
 /// plans compare.
 const DECADES: (f64, f64) = (-1.0, 4.0);
 
+/// The power of ten at which a CPU's axis ends: where its operators do, which are far below those of a GPU.
+pub fn end_of_cpu(roofline: &Roofline) -> f64 {
+    let all = roofline.ops.iter().filter_map(|op| op.intensity).map(|intensity| intensity.0);
+    all.fold(roofline.ridge.0, f64::max).max(1.0).log10().ceil().clamp(DECADES.0 + 2.0, DECADES.1)
+}
+
 /// The axes: where a point of the chart lies in the plot.
 pub struct Axes {
     /// The lowest and highest power of ten of the intensity.
@@ -23,11 +29,17 @@ pub struct Axes {
 
 impl Axes {
     /// From the memory roof at the lowest intensity, where the roof starts, to just above
-    /// `peak`. Each `zoom` halves both axes, around the intensity `about`.
-    pub fn of(roofline: &Roofline, peak: FlopsPerSec, zoom: u8, about: Option<Intensity>) -> Self {
+    /// `peak`. Each `zoom` halves both axes, around the intensity `about`. The whole axis ends at `end`, where that is
+    /// not the same for all plans.
+    pub fn of(
+        roofline: &Roofline,
+        peak: FlopsPerSec,
+        (zoom, end): (u8, Option<f64>),
+        about: Option<Intensity>,
+    ) -> Self {
         let ceiling = |floor: f64| (peak.0 * 1.6).log10().max(floor + 1.0);
         if zoom == 0 {
-            let (left, right) = DECADES;
+            let (left, right) = (DECADES.0, end.unwrap_or(DECADES.1));
             let floor = (roofline.bandwidth.0.log10() + left).max(0.0);
             return Self { left, right, floor, ceiling: ceiling(floor) };
         }
