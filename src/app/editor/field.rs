@@ -135,20 +135,38 @@ impl Field {
     /// The word in a narrow column: of a long key every part that has a usual short form takes it.
     #[must_use]
     pub fn short(self) -> Cow<'static, str> {
-        const ROOM: usize = 15;
+        const ROOM: usize = 11;
+        let usual = match self.key() {
+            "training.gradient_accumulation_steps" => Some("accumulate"),
+            "training.distributed_optimizer" => Some("dist. opt."),
+            "training.gradient_dtype" => Some("grad. dtype"),
+            "cluster.gpus_per_node" => Some("GPUs a node"),
+            "cluster.interconnect" => Some("GPU links"),
+            "cluster.network" => Some("network"),
+            "distribution.pipeline_schedule" => Some("schedule"),
+            "distribution.virtual_pipeline" => Some("virtual st."),
+            "analysis.enable_bottlenecks" => Some("bottlenecks"),
+            _ => None,
+        };
+        if let Some(usual) = usual {
+            return Cow::Borrowed(usual);
+        }
         let label = self.label();
-        if label.len() <= ROOM {
+        if !label.contains('_') {
             return Cow::Borrowed(label);
         }
         let short = |word| match word {
+            _ if label.len() <= ROOM => word,
             "accumulation" => "acc.",
             "activation" => "act.",
             "attention" => "attn.",
             "billions" => "B",
+            "communication" => "comm.",
             "distributed" => "dist.",
             "embedding" | "embeddings" => "emb.",
             "gradient" => "grad.",
             "intermediate" => "interm.",
+            "learning" => "learn.",
             "optimizer" => "opt.",
             "overlap" => "ovl.",
             "parallel" => "par.",
@@ -255,9 +273,10 @@ mod tests {
     #[test]
     fn long_keys_are_shortened_by_their_parts_and_short_ones_left() {
         let short = |path| Field::Other(path).short();
-        assert_eq!(short("training.gradient_accumulation_steps"), "grad. acc. steps");
+        assert_eq!(short("training.gradient_accumulation_steps"), "accumulate");
         assert_eq!(short("training.distributed_optimizer"), "dist. opt.");
-        assert_eq!(short("training.cpu_offload"), "cpu_offload");
+        assert_eq!(short("training.cpu_offload"), "cpu offload");
+        assert_eq!(short("model.architecture.intermediate_size"), "interm. size");
     }
 
     #[test]

@@ -13,7 +13,8 @@ use crate::printable::printable;
 use crate::ui::Look;
 use crate::ui::text::{fit, left, right, signed_percent, width_of, wrapped};
 
-const LABEL: usize = 11;
+/// Cells of a field's name with the gap behind it.
+const LABEL: usize = 12;
 
 pub fn title(plans: &Plans) -> String {
     let (place, count) = plans.tabs.place();
@@ -127,6 +128,21 @@ fn draw_fields(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     for (line, place) in rows.chain(blank).chain(notes).zip(area.rows()) {
         line.render(place, buffer);
     }
+    let below = fields.len().saturating_sub(first + room);
+    for (count, arrow, row) in [(first, '↑', 0), (below, '↓', room.saturating_sub(1))] {
+        note_hidden(count, arrow, look, Rect { y: area.y + row as u16, height: 1, ..area }, buffer);
+    }
+}
+
+/// How many fields are above or below those in view, at the end of a line that has room for it.
+fn note_hidden(count: usize, arrow: char, look: &Look, line: Rect, buffer: &mut Buffer) {
+    let text = look.keys(&format!("{arrow} {count} more")).into_owned();
+    let width = text.chars().count() as u16;
+    let start = line.right().saturating_sub(width + 1);
+    let is_free = (start..line.right()).all(|x| buffer.cell((x, line.y)).is_some_and(|cell| cell.symbol() == " "));
+    if count > 0 && line.width > width && is_free {
+        Line::styled(text, look.theme.dim()).right_aligned().render(line, buffer);
+    }
 }
 
 fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: usize) -> Line<'a> {
@@ -134,11 +150,8 @@ fn row<'a>(state: &'a State, field: Field, selected: bool, look: &Look, width: u
     let focused = state.views.focus == Pane::Plan;
     let editor = &state.plans.editor;
     let label = if selected && focused { theme.accent() } else { theme.dim() };
-    // A key of the file that has no short name gets as much of its own as leaves the value visible.
-    let name = field.short();
-    let column = if let Field::Other(_) = field { (name.len() + 1).clamp(LABEL, width / 2) } else { LABEL };
-    let mut spans = vec![Span::styled(left(&name, column), label)];
-    let room = width.saturating_sub(column + 2);
+    let mut spans = vec![Span::styled(left(&fit(&field.short(), LABEL - 1), LABEL), label)];
+    let room = width.saturating_sub(LABEL + 2);
     let typing = state.plans.form.typing.as_ref().filter(|_| selected);
     if let Some(typed) = typing {
         spans.push(Span::styled("▸ ", theme.accent()));

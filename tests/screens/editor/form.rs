@@ -156,3 +156,32 @@ fn keys_of_ones_own_stand_in_the_bottom_line_at_their_places() {
     let shown = footer(&state, (80, 24));
     assert!(shown.ends_with("tab pane  Z zoom  ? help  ^C Q quit"), "{shown}");
 }
+
+/// Values stand in one column, whatever their key is called, and what is out of view is counted.
+#[test]
+fn labels_leave_the_values_their_column() {
+    let mut state = demo::open("hybrid_example");
+    go_to(&mut state, "training.micro_batch_size");
+    let shown = demo::screen(&state, &demo::look(), (120, 40));
+    assert!(shown.contains("│micro batch ‹ 4 ›"), "{shown}");
+    let counted = shown.lines().find_map(|line| line.split_once("↓ ")?.1.split_once(" more"));
+    let hidden: usize = counted.unwrap_or_else(|| panic!("{shown}")).0.parse().unwrap();
+    let fields = state.plans.form.fields(&state.plans.editor).len();
+    let in_view = |shown: &str| {
+        // Between the pane's corner and the first of the lines that say what the next values would do.
+        let pane = shown.lines().skip(3).take_while(|line| !line.starts_with("│›"));
+        pane.filter(|line| line.starts_with('│')).count()
+    };
+    let rows = in_view(&shown);
+    assert_eq!(rows + hidden, fields, "{shown}");
+    for _ in 0..fields {
+        press(&mut state, &[KeyPress::Down]);
+        let shown = demo::screen(&state, &demo::look(), (120, 40));
+        for line in shown.lines().skip(3).take(rows) {
+            let cells: Vec<char> = line.chars().skip(1).take(14).collect();
+            assert!(cells[11] == ' ' && cells[12..14].contains(&' '), "{line}");
+        }
+    }
+    let shown = demo::screen(&state, &demo::look(), (120, 40));
+    assert!(shown.contains("↑ ") && shown.contains("accumulate  ") && shown.contains("GPUs a node"), "{shown}");
+}
