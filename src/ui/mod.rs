@@ -13,6 +13,7 @@ mod header;
 mod help;
 mod largest;
 mod layout;
+mod memory_unit;
 mod panes;
 mod picker;
 mod plans;

@@ -13,13 +13,14 @@ use self::served::answered;
 use self::urgent::{alert, unread, urgent};
 use super::Look;
 use super::header::{difference, is_unplanned, joined, terabytes, tokens};
+use super::memory_unit::MemoryUnit;
 use super::text::{RenderLine, fit, marked, signed_percent, width_of, without_mean};
 use crate::app::{SOON, State, broken_loss, mismatch_words, other_machine, unexplained};
 use crate::compare::{Comparison, Explanation, Forecast, GrowthKind, Residual, named_first};
 use crate::predict::Prediction;
 use crate::printable::printable;
 use crate::reading::{Absence, Reading};
-use crate::units::{Bytes, BytesPerSec, Seconds, three_figures};
+use crate::units::{BytesPerSec, Seconds, three_figures};
 
 /// Draws the line.
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -257,7 +258,9 @@ fn alone<'a>(prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
 fn compared<'a>(state: &State, comparison: &Comparison, look: &Look) -> Vec<LineMetric<'a>> {
     // What the verdict is of stands beside it.
     let (label, seen) = comparison.notable_memory();
-    let mut memory = residual(label, seen, Bytes::in_gib, " GiB", look);
+    let unit = MemoryUnit::of(seen.predicted.max(seen.observed.value().copied().unwrap_or_default()));
+    let word = if unit == MemoryUnit::Mib { " MiB" } else { " GiB" };
+    let mut memory = residual(label, seen, |bytes| unit.show(bytes), word, look);
     // Of many hosts' GPUs the one that is off is named.
     let device = comparison.whose.device().filter(|_| comparison.memory.notable && state.monitor.cluster.is_there());
     if let Some(device) = device {

@@ -115,3 +115,17 @@ fn a_memory_bar_keeps_its_room_and_its_name() {
         assert!(head.is_none_or(|head| head.contains("#  memory ")), "{size:?}\n{shown}");
     }
 }
+
+/// GPT-2's smallest with one row of 64 tokens to serve: 124 439 808 parameters of two bytes are 237 MiB.
+#[test]
+fn figures_below_a_gib_are_in_mib() {
+    let text = "model: {preset: gpt2, batch_size: 1, sequence_length: 64}\ntraining: {mode: inference, precision: bf16}\n\
+                hardware: {gpu_type: NVIDIA T4}\ncluster: {num_gpus: 1}\n";
+    let state = crate::support::plan::open(text);
+    let shown = screen(&state, &look(), (120, 40));
+    assert!(shown.contains("VRAM · components · MiB a GPU"), "{shown}");
+    let row = shown.lines().find(|line| line.contains("██ parameters")).unwrap();
+    let figure = row.split_once("parameters").unwrap().1.split_whitespace().next().unwrap();
+    assert_eq!(figure, "237", "{shown}");
+    assert!(shown.contains("of 15.0 GiB"), "{shown}");
+}

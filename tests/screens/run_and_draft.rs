@@ -295,7 +295,7 @@ fn what_is_measured_is_the_verdict_before_what_is_derived() {
     comparison.step =
         Residual::new(Seconds(0.1), Reading::measured(Seconds(0.125), START), |step| step.0, tolerance, true);
     assert_eq!(run_verdict(&state).words, "MEMORY +36 MiB");
-    assert!(screen(&state, &look(), (120, 40)).contains("reserved 0.09→0.12 GiB"), "no reserved");
+    assert!(screen(&state, &look(), (120, 40)).contains("reserved 90.0→126 MiB"), "no reserved");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::printable::printable;
 use crate::reading::{LogFormat, Progress, ProgressSource, Reading};
 use crate::ui::Look;
 use crate::ui::header::tokens;
+use crate::ui::memory_unit::MemoryUnit;
 use crate::ui::text::{fit, width_of};
 use crate::units::{Bytes, Seconds, TokensPerSec, grouped, three_figures};
 
@@ -119,21 +120,23 @@ const fn told_by(progress: &Progress) -> &'static str {
 
 /// The most allocated and reserved that the attached process told of, and the most that was seen on its device, as
 /// ` →50.1` behind the plan's figure of that name.
-pub fn observed<'a>(state: &State, figure: &str, look: &Look) -> Option<Span<'a>> {
+pub fn observed<'a>(state: &State, figure: &str, unit: MemoryUnit, look: &Look) -> Option<Span<'a>> {
     let held = || match state.run.comparison.as_ref()?.memory.observed.value() {
-        Some(peak) if matches!(figure, "device-used" | "resident") => Some(peak.in_gib()),
+        Some(peak) if matches!(figure, "device-used" | "resident") => Some(unit.show(*peak)),
         _ => None,
     };
-    told(state, figure).or_else(held).map(|text| Span::styled(format!("{}{text}", look.arrow()), look.theme.observed()))
+    told(state, figure, unit)
+        .or_else(held)
+        .map(|text| Span::styled(format!("{}{text}", look.arrow()), look.theme.observed()))
 }
 
-/// The same as text, in GiB.
-pub fn told(state: &State, figure: &str) -> Option<String> {
+/// The same as text.
+pub fn told(state: &State, figure: &str, unit: MemoryUnit) -> Option<String> {
     let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
     let reading = match figure {
         "allocated" => progress.peak_allocated,
         "reserved" => progress.peak_reserved,
         _ => return None,
     };
-    shown(&reading, |bytes: &Bytes| bytes.in_gib())
+    shown(&reading, |bytes: &Bytes| unit.show(*bytes))
 }

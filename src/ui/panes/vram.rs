@@ -19,6 +19,7 @@ use crate::printable::printable;
 use crate::reading::Reading;
 use crate::ui::Look;
 use crate::ui::bar;
+use crate::ui::memory_unit::MemoryUnit;
 use crate::ui::text::{left, right, wrapped};
 use crate::units::Bytes;
 
@@ -44,9 +45,9 @@ pub fn title(state: &State) -> String {
     let base = state.plans.reference().map_or_else(String::new, |baseline| format!(" · against {}", baseline.name));
     let on_cpu = state.plans.editor.prediction().is_some_and(|prediction| prediction.on_cpu);
     let unit = match state.views.memory.view {
-        MemoryView::Times => "",
-        _ if on_cpu => " · GiB",
-        _ => " · GiB a GPU",
+        MemoryView::Times => String::new(),
+        _ if on_cpu => format!(" · {}", unit(state).word()),
+        _ => format!(" · {} a GPU", unit(state).word()),
     };
     format!("{view}{unit}{of}{base}")
 }
@@ -67,6 +68,18 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     }
 }
 
+/// The unit of the figures in the pane. The curve over a step goes up to the device's memory.
+fn unit(state: &State) -> MemoryUnit {
+    let needed = |prediction: &Prediction| prediction.capacity.needed;
+    let plans = [state.plans.editor.prediction(), state.plans.reference().map(|baseline| &baseline.prediction)];
+    let planned = plans.into_iter().flatten().map(needed).max().unwrap_or_default();
+    let (_, peak) = memory_of_run(state);
+    match state.views.memory.view {
+        MemoryView::Timeline => MemoryUnit::Gib,
+        _ => MemoryUnit::of(planned.max(peak.value().copied().unwrap_or_default())),
+    }
+}
+
 /// What of the run stands in the pane; none where that is most of it.
 pub fn observed(state: &State) -> Option<Observed> {
     if matches!(state.views.memory.view, MemoryView::Layers | MemoryView::Stages) {
@@ -78,7 +91,7 @@ pub fn observed(state: &State) -> Option<Observed> {
         Reading::Absent(why) => Err(why),
     };
     let failed = matches!(state.monitor.source, SourceState::Failed(_));
-    let told = ["allocated", "reserved"].map(|figure| progress::told(state, figure));
+    let told = ["allocated", "reserved"].map(|figure| progress::told(state, figure, unit(state)));
     let is_over = state.run.last_attempt.is_shown();
     Some(Observed::Memory { now, peak: peak.value().copied(), told, failed, is_over })
 }
@@ -101,6 +114,8 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
     let most = peak.value().copied().unwrap_or_default().max(capacity.needed);
     let scale = capacity.bytes.max(most);
     let width = (area.width as usize).saturating_sub(7 + 19);
+    let unit = unit(state);
+    let all = if unit == MemoryUnit::Gib { capacity.bytes.in_gib() } else { capacity.bytes.to_string() };
     let label = match state.plans.drafted_beside() {
         // What is written has errors: the bar is of what was written before.
         _ if !state.plans.editor.faults().is_empty() => "last ▕",
@@ -110,25 +125,25 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
     let mut plan = vec![Span::styled(label, theme.dim())];
     plan.extend(bar::stacked(prediction.largest(), scale, capacity.bytes, width, look));
     plan.push(Span::styled("▏", theme.dim()));
-    plan.push(Span::styled(right(&capacity.needed.in_gib(), 6), theme.predicted()));
-    plan.push(Span::styled(format!("  of {}", capacity.bytes.in_gib()), theme.dim()));
+    plan.push(Span::styled(right(&unit.show(capacity.needed), 6), theme.predicted()));
+    plan.push(Span::styled(format!("  of {all}"), theme.dim()));
     let is_over = state.run.last_attempt.is_shown();
     let mut run = vec![Span::styled(if is_over { "ended▕" } else { "run  ▕" }, theme.dim())];
     match &observed {
         Reading::Known { value, .. } => {
             run.extend(bar::solid(*value, scale, capacity.bytes, width, look));
             run.push(Span::styled("▏", theme.dim()));
-            run.push(Span::styled(right(&value.in_gib(), 6), theme.observed()));
+            run.push(Span::styled(right(&unit.show(*value), 6), theme.observed()));
             if is_over {
                 run.push(Span::styled("  at most", theme.dim()));
             } else if let Some(peak) = peak.value() {
-                run.push(Span::styled(format!("  peak {}", peak.in_gib()), theme.dim()));
+                run.push(Span::styled(format!("  peak {}", unit.show(*peak)), theme.dim()));
             }
         }
         Reading::Absent(why) => {
             let failed = matches!(state.monitor.source, SourceState::Failed(_));
             let why = if failed { "no source".to_owned() } else { why.to_string() };
-            let held = peak.value().map(|peak| format!(", held {} at most", peak.in_gib())).unwrap_or_default();
+            let held = peak.value().map(|peak| format!(", held {} at most", unit.show(*peak))).unwrap_or_default();
             run.push(Span::styled(format!(" – {why}{held}"), theme.dim()));
         }
     }
@@ -167,6 +182,7 @@ fn draw_components(state: &State, prediction: &Prediction, look: &Look, area: Re
 /// The lines of the list's rows.
 fn row_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look, area: Rect) -> Vec<Line<'a>> {
     let theme = &look.theme;
+    let unit = unit(state);
     let stage = prediction.largest();
     let before = state.plans.reference().map(|baseline| baseline.prediction.largest());
     let rows = memory_rows(&state.plans, stage);
@@ -183,9 +199,9 @@ fn row_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look, area: R
                     mark,
                     Span::styled(format!("{} ", bar::pattern(component).repeat(2)), theme.component(component)),
                     Span::styled(left(bar::word(component), 12), if chosen { theme.selected() } else { theme.text() }),
-                    Span::styled(right(&bytes.in_gib(), 7), theme.text()),
+                    Span::styled(right(&unit.show(bytes), 7), theme.text()),
                     Span::styled(format!("{share:>5.0} %"), theme.dim()),
-                    Span::styled(right(&since(&state.plans, prediction, component), 8), theme.warning()),
+                    Span::styled(right(&since((&state.plans, unit), prediction, component), 8), theme.warning()),
                 ]);
             }
             MemoryRow::Allocated => {
@@ -203,11 +219,11 @@ fn row_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look, area: R
             mark,
             Span::styled("   ", theme.dim()),
             Span::styled(left(name, 12), if chosen { theme.selected() } else { theme.dim() }),
-            Span::styled(right(&bytes.in_gib(), 7), theme.predicted()),
+            Span::styled(right(&unit.show(bytes), 7), theme.predicted()),
         ];
         match was {
-            Some(was) => spans.push(Span::styled(right(&more(bytes, was), 15), theme.warning())),
-            None => spans.extend(progress::observed(state, figure, look)),
+            Some(was) => spans.push(Span::styled(right(&unit.difference(bytes, was), 15), theme.warning())),
+            None => spans.extend(progress::observed(state, figure, unit, look)),
         }
         Line::from(spans)
     };
@@ -237,20 +253,11 @@ fn phase_word(plans: &Plans, phase: Phase) -> &'static str {
     if plans.editor.serves() { "reading the prompts" } else { phase.word() }
 }
 
-/// GiB more or less than in the baseline; nothing where nothing is pinned.
-fn since(plans: &Plans, prediction: &Prediction, component: Component) -> String {
+/// How much more or less than in the baseline; nothing where nothing is pinned.
+fn since((plans, unit): (&Plans, MemoryUnit), prediction: &Prediction, component: Component) -> String {
     let Some(baseline) = plans.reference() else { return String::new() };
     let before = baseline.prediction.largest().component(component);
-    more(prediction.largest().component(component), before)
-}
-
-/// What stands for no difference that would show.
-const SAME: &str = "·";
-
-/// `+3.10`: GiB more than before.
-fn more(now: Bytes, before: Bytes) -> String {
-    let difference = now - before;
-    if difference.magnitude().gib() < 0.005 { SAME.to_owned() } else { difference.in_gib() }
+    unit.difference(prediction.largest().component(component), before)
 }
 
 fn verdict_line<'a>(state: &State, prediction: &Prediction, look: &Look) -> Line<'a> {

@@ -4,12 +4,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::{more, render};
+use super::{render, unit};
 use crate::app::{Pane, Plans, State};
 use crate::predict::{Component, LayerGroup, Prediction};
 use crate::reading::HookModules;
 use crate::ui::Look;
 use crate::ui::bar;
+use crate::ui::memory_unit::MemoryUnit;
 use crate::ui::panes::scroll;
 use crate::ui::text::{left, right};
 use crate::units::{Bytes, three_figures};
@@ -40,6 +41,7 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
     let mut lines = vec![Line::styled(head, theme.dim())];
     let room = (area.height as usize).saturating_sub(3);
     let selected = state.views.memory.selected.min(groups.len().saturating_sub(1));
+    let unit = unit(state);
     let most = groups.iter().map(all).max().unwrap_or_default();
     let columns = COLUMNS + RUN_COLUMN * usize::from(observed.is_some());
     let width = (area.width as usize).saturating_sub(columns + 3);
@@ -52,10 +54,10 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
             Span::styled(if chosen { "▸ " } else { "  " }, theme.accent()),
             Span::styled(left(&name(group), 24), style),
             Span::styled(right(&params, 10), theme.dim()),
-            Span::styled(right(&group.saved.in_gib(), 11), theme.text()),
-            Span::styled(right(&all(group).in_gib(), 10), theme.predicted()),
-            Span::styled(run_each(observed, group), theme.observed()),
-            Span::styled(right(&before(&state.plans, prediction, index), 7), theme.warning()),
+            Span::styled(right(&unit.show(group.saved), 11), theme.text()),
+            Span::styled(right(&unit.show(all(group)), 10), theme.predicted()),
+            Span::styled(run_each((observed, unit), group), theme.observed()),
+            Span::styled(right(&before((&state.plans, unit), prediction, index), 7), theme.warning()),
             Span::raw(" "),
             Span::styled(bar::pattern(kept).repeat(bar::cells(all(group), most, width)), theme.component(kept)),
         ]));
@@ -83,10 +85,10 @@ fn observed(state: &State) -> Option<&HookModules> {
     run.modules.as_ref()
 }
 
-fn run_each(observed: Option<&HookModules>, group: &LayerGroup) -> String {
+fn run_each((observed, unit): (Option<&HookModules>, MemoryUnit), group: &LayerGroup) -> String {
     let Some(modules) = observed else { return String::new() };
     let saved = group.first.and_then(|first| modules.saved_in_layers(first, group.count));
-    right(&saved.map_or_else(String::new, |saved| saved.in_gib()), RUN_COLUMN)
+    right(&saved.map_or_else(String::new, |saved| unit.show(saved)), RUN_COLUMN)
 }
 
 fn all(group: &LayerGroup) -> Bytes {
@@ -101,11 +103,11 @@ fn name(group: &LayerGroup) -> String {
     }
 }
 
-fn before(plans: &Plans, prediction: &Prediction, index: usize) -> String {
+fn before((plans, unit): (&Plans, MemoryUnit), prediction: &Prediction, index: usize) -> String {
     let groups = plans.reference().map(|baseline| &baseline.prediction.layers);
     // Another number of groups is another model: its rows are not these.
     let comparable = groups.filter(|groups| groups.len() == prediction.layers.len());
     comparable
-        .and_then(|groups| Some(more(all(prediction.layers.get(index)?), all(groups.get(index)?))))
+        .and_then(|groups| Some(unit.difference(all(prediction.layers.get(index)?), all(groups.get(index)?))))
         .unwrap_or_default()
 }

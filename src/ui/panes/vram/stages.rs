@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use super::{more, render};
+use super::{render, unit};
 use crate::app::{Monitor, Pane, State};
 use crate::predict::Prediction;
 use crate::ui::Look;
@@ -14,7 +14,7 @@ use crate::ui::text::right;
 use crate::units::Bytes;
 
 pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buffer: &mut Buffer) {
-    let theme = &look.theme;
+    let (theme, unit) = (&look.theme, unit(state));
     let columns = |cells: [&str; 8]| -> String {
         let wide = area.width >= 76;
         let cells = cells.iter().zip([6, 7, 8, 10, 9, 12, 10, 9]);
@@ -41,12 +41,12 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
         let text = columns([
             &stage.stage.to_string(),
             &stage.layers.to_string(),
-            &stage.static_bytes.in_gib(),
-            &stage.peak_allocated.in_gib(),
-            &stage.peak_reserved.in_gib(),
-            &stage.device_used.in_gib(),
-            &observed(&state.monitor, prediction, stage.stage).map_or_else(|| "–".to_owned(), Bytes::in_gib),
-            &before.map_or_else(String::new, |before| more(stage.device_used, before.device_used)),
+            &unit.show(stage.static_bytes),
+            &unit.show(stage.peak_allocated),
+            &unit.show(stage.peak_reserved),
+            &unit.show(stage.device_used),
+            &observed(&state.monitor, prediction, stage.stage).map_or_else(|| "–".to_owned(), |bytes| unit.show(bytes)),
+            &before.map_or_else(String::new, |before| unit.difference(stage.device_used, before.device_used)),
         ]);
         let style = stage_style(prediction, index, state.views.focus == Pane::Vram && index == selected, look);
         lines.push(Line::styled(text, style));

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::{more, render};
+use super::{render, unit};
 use crate::app::{MemoryView, Pane, State};
 use crate::order::StableOrder;
 use crate::predict::{Layer, StageMemory, Term};
@@ -32,6 +32,7 @@ pub fn draw_below(state: &State, stage: &StageMemory, look: &Look, area: Rect, b
 
 fn draw_list(state: &State, stage: &StageMemory, (look, focused): (&Look, bool), area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
+    let unit = unit(state);
     let before = state.plans.reference().map(|baseline| baseline.prediction.largest());
     let rows = rows(stage, before);
     let is_list = state.views.memory.view == MemoryView::Terms;
@@ -49,7 +50,7 @@ fn draw_list(state: &State, stage: &StageMemory, (look, focused): (&Look, bool),
     let head = format!(
         " {}{}{} {}",
         left("named term", name_width + 3),
-        right("GiB", 9),
+        right(unit.word(), 9),
         right(if before.is_some() { "Δbase" } else { "" }, since),
         fit("how it comes about", words)
     );
@@ -61,13 +62,13 @@ fn draw_list(state: &State, stage: &StageMemory, (look, focused): (&Look, bool),
         let chosen = focused && index == selected;
         let style = if chosen { theme.selected() } else { theme.text() };
         let component = row.term.component;
-        let difference = row.before.map_or_else(String::new, |before| more(row.now, before));
+        let difference = row.before.map_or_else(String::new, |before| unit.difference(row.now, before));
         let formula = if row.gone { "not in this plan".to_owned() } else { row.term.formula.to_string() };
         lines.push(Line::from(vec![
             Span::styled(if chosen { "▸" } else { " " }, theme.accent()),
             Span::styled(format!("{} ", bar::pattern(component).repeat(2)), theme.component(component)),
             Span::styled(left(&row.term.name, name_width), style),
-            Span::styled(right(&row.now.in_gib(), 9), theme.text()),
+            Span::styled(right(&unit.show(row.now), 9), theme.text()),
             Span::styled(right(&difference, since), theme.warning()),
             Span::styled(format!(" {}", fit(&formula, words)), theme.dim()),
         ]));

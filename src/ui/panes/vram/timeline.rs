@@ -7,10 +7,11 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke};
 
-use super::{SAME, more, phase_word, render};
+use super::{phase_word, render};
 use crate::app::{Pane, Plans, State};
 use crate::predict::{Phase, Prediction, TimelinePoint};
 use crate::ui::Look;
+use crate::ui::memory_unit::{MemoryUnit, SAME};
 use crate::ui::text::{fit, wrapped};
 use crate::units::Bytes;
 
@@ -48,7 +49,7 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
 fn against(plans: &Plans, point: &TimelinePoint, index: usize) -> String {
     let timeline = plans.reference().map(|baseline| &baseline.prediction.largest().timeline);
     let before = timeline.and_then(|points| points.get(index)).filter(|before| before.at == point.at);
-    let more = before.map(|before| more(point.allocated, before.allocated));
+    let more = before.map(|before| MemoryUnit::Gib.difference(point.allocated, before.allocated));
     more.map_or_else(
         String::new,
         |more| if more == SAME { "as the baseline".to_owned() } else { format!("{more} to base") },
