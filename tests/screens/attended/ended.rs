@@ -1,12 +1,14 @@
 //! What a run's end leaves on the screen, and its restart.
 
-use super::{Live, SIZE, demo_of, second_line};
+use super::{Live, SIZE, demo_of, progress, second_line};
 use crate::support::catalog;
 use crate::support::demo::{START, happen, look, open, press, screen};
 use memwall::app::{Alert, Event, KeyPress, RaisedAlert, State};
 use memwall::observe::Source;
 use memwall::plan::LoadedPlan;
-use memwall::reading::{DeviceSample, HookEnd, HookMemory, HookStep, HookedRun, OutOfMemory, Reading, RunNews};
+use memwall::reading::{
+    DeviceSample, HookEnd, HookMemory, HookStep, HookedRun, Moment, OutOfMemory, Progress, Reading, RunNews,
+};
 use memwall::units::{Bytes, Seconds};
 
 /// 70 GiB in tensors, 6.5 GiB in pieces, 1 GiB free, 2 GiB asked for.
@@ -24,6 +26,22 @@ fn message() -> OutOfMemory {
         has_expandable_segments: true,
         names_alloc_conf: false,
         ..OutOfMemory::default()
+    }
+}
+
+/// A step of a second that a hook tells of, without its memory.
+fn hook_step(step: u64, at: Moment) -> HookStep {
+    HookStep {
+        step,
+        step_time: Reading::measured(Seconds(1.0), at),
+        memory: HookMemory::Allocator,
+        allocated: Reading::not_read(),
+        reserved: Reading::not_read(),
+        peak_allocated: Reading::not_read(),
+        peak_reserved: Reading::not_read(),
+        tokens: None,
+        retries: 0,
+        ooms: 0,
     }
 }
 
@@ -146,18 +164,7 @@ fn how_a_run_ended_outlives_its_restart_until_somebody_has_seen_it() {
 fn the_end_says_after_how_many_steps_and_how() {
     let mut live = Live::start("");
     let at = live.now;
-    let step = HookStep {
-        step: 1_840,
-        step_time: Reading::measured(Seconds(1.0), at),
-        memory: HookMemory::Allocator,
-        allocated: Reading::not_read(),
-        reserved: Reading::not_read(),
-        peak_allocated: Reading::not_read(),
-        peak_reserved: Reading::not_read(),
-        tokens: None,
-        retries: 0,
-        ooms: 0,
-    };
+    let step = hook_step(1_840, at);
     let end = HookEnd { error: Some("OutOfMemoryError".into()), out_of_memory: Some(message()), code: Some(1) };
     let hook = HookedRun { step: Some(step), end: Some(end), ..HookedRun::new(7, at) };
     live.second(55.0, 60.0, None);
@@ -171,4 +178,30 @@ fn the_end_says_after_how_many_steps_and_how() {
     live.second(0.0, 40.0, None);
     let first = screen(&live.state, &look(), SIZE).lines().next().unwrap().to_owned();
     assert!(first.contains("▶ 7 ended") && first.ends_with(" OUT OF MEMORY"), "{first}");
+}
+
+/// Its log counts from 0, and shows what the exception itself says; its process knows the class alone and every step.
+#[test]
+fn an_exception_is_told_in_its_own_words_and_steps_are_counted_once() {
+    let mut live = Live::start("");
+    let at = live.now;
+    let step = hook_step(200, at);
+    let end = HookEnd { error: Some("RuntimeError".into()), out_of_memory: None, code: Some(1) };
+    let hook = HookedRun { step: Some(step), end: Some(end), ..HookedRun::new(7, at) };
+    live.second(55.0, 60.0, None);
+    let news = RunNews {
+        pid: Some(7),
+        hooks: vec![hook],
+        progress: Progress { total_steps: Reading::measured(200, at), ..progress(199, 1.0, 2.0, at) },
+        exception: Some("RuntimeError: boom: shape mismatch at layer 3".into()),
+        ..RunNews::default()
+    };
+    happen(&mut live.state, Event::Run(Box::new(news)));
+    press(&mut live.state, &[KeyPress::Char('5'), KeyPress::Char('z')]);
+    let shown = screen(&live.state, &look(), SIZE);
+    let said = "ended after 200 steps, RuntimeError: boom: shape mismatch at layer 3, exit 1";
+    assert!(shown.contains(said), "{shown}");
+    press(&mut live.state, &[KeyPress::Char('z'), KeyPress::Char('4'), KeyPress::Char('z')]);
+    let shown = screen(&live.state, &look(), SIZE);
+    assert!(shown.contains("step 200 of 200") && !shown.contains("step 199"), "{shown}");
 }
