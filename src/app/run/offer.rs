@@ -1,14 +1,60 @@
 //! A run under the hook that was started elsewhere: offered beside the keys, followed by key, never by itself.
 
+use super::Telemetry;
 use super::last_attempt::LastAttempt;
 use super::outlook::Outlook;
 use super::{inferred, plan};
 use crate::app::editor::editing::set_against;
 use crate::app::event::Effect;
+use crate::app::monitor::attached::AttachedState;
 use crate::app::monitor::{Monitor, SourceState};
 use crate::app::notice::{info, problem};
 use crate::app::state::State;
-use crate::reading::{SourceInfo, SourceKind};
+use crate::reading::{HookedRun, Moment, SourceInfo, SourceKind};
+use crate::units::Seconds;
+
+/// A run that was offered for so long is no news any more.
+const NEWS: Seconds = Seconds(60.0);
+
+impl Telemetry {
+    /// A run under the hook that was started elsewhere on this machine and may be followed: nothing is attached, or what
+    /// is has ended, and nobody has declined it.
+    #[must_use]
+    pub fn offered(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {
+        let local = match &monitor.source {
+            SourceState::Starting => false,
+            SourceState::Running(info) => info.kind.is_live() || info.kind == SourceKind::Demo,
+            // Without a GPU a run on the CPU is all there is to follow.
+            SourceState::Failed(_) => true,
+        };
+        let own = self.simulated_pid.filter(|_| monitor.attached.is_some());
+        let idle = monitor.attached.as_ref().is_none_or(|attached| {
+            Some(attached.pid) == own || matches!(attached.state, AttachedState::Ended | AttachedState::Missing)
+        });
+        let attached = monitor.attached_here();
+        self.leader(now).filter(|run| local && idle && Some(run.pid) != attached && !self.declined.contains(&run.pid))
+    }
+
+    /// The same while it is news: for a minute, and not where a person has asked for a simulated run.
+    #[must_use]
+    pub fn newly_offered(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {
+        let is_news =
+            |run: &&HookedRun| self.offers.iter().any(|(pid, since)| *pid == run.pid && now.since(*since) < NEWS);
+        self.offered(monitor, now).filter(|_| !self.is_simulation_asked_for).filter(is_news)
+    }
+
+    /// Notes which run is offered, and since when.
+    pub(super) fn note_offer(&mut self, monitor: &Monitor, now: Moment) {
+        let pid = self.offered(monitor, now).map(|run| run.pid);
+        let new = pid.filter(|pid| self.offers.iter().all(|(known, _)| known != pid));
+        self.offers.extend(new.map(|pid| (pid, now)));
+    }
+
+    /// A run that was offered is not offered again.
+    pub fn decline(&mut self, pid: u32) {
+        self.declined.push(pid);
+    }
+}
 
 /// Follows the run that is offered.
 pub fn take(state: &mut State) -> Vec<Effect> {
