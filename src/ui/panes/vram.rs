@@ -234,7 +234,7 @@ fn component_lines<'a>(state: &State, prediction: &'a Prediction, look: &Look, a
     let theme = &look.theme;
     let stage = prediction.largest();
     let mut lines = row_lines(state, prediction, look, area);
-    lines.push(verdict_line(prediction, look));
+    lines.push(verdict_line(state, prediction, look));
     if let Some(remedy) = state.plans.form.remedy() {
         let words = wrapped(&format!("X fixes: {}", printable(remedy)), LIST as usize - 2, 2);
         lines.extend(words.into_iter().map(|line| Line::styled(format!(" {line}"), look.theme.accent())));
