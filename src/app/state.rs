@@ -179,12 +179,6 @@ impl Plans {
             watched: WatchedFile::default(),
         }
     }
-
-    /// Whether the plan in front was named, is not there, and is still to be begun.
-    #[must_use]
-    pub fn is_unbegun(&self) -> bool {
-        self.editor.is_unbegun()
-    }
 }
 
 /// The run: what it tells besides its devices, how it compares with its plan, and what follows from that.

@@ -93,7 +93,7 @@ pub fn is_unplanned(state: &State) -> bool {
 /// Whether the run's plan fits; whether the draft beside it does; and the verdict about the run.
 fn right_end<'a>(state: &State, look: &Look, width: u16) -> Vec<Span<'a>> {
     let mut spans = Vec::new();
-    if state.plans.is_unbegun() {
+    if state.plans.editor.is_unbegun() {
         spans.push(Span::styled("NEW PLAN", look.theme.dim()));
     } else if state.plans.run.is_none() && !state.plans.editor.faults().is_empty() {
         spans.push(match state.plans.editor.waits_for_bench() {

@@ -26,7 +26,7 @@ use crate::units::{BytesPerSec, Seconds, three_figures};
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let width = area.width as usize;
-    if state.plans.is_unbegun() {
+    if state.plans.editor.is_unbegun() {
         let words = format!(" {}.yaml is not there: choose what it begins with", printable(state.plans.editor.name()));
         return broken(state, look, Line::styled(words, theme.dim()), area, buffer);
     }

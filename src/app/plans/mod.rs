@@ -79,7 +79,7 @@ pub fn open(state: &mut State, plan: Editor, kept: Vec<Draft>) {
         note_recent(&mut state.plans.recent, path);
     }
     leave(&mut state.plans);
-    if state.plans.is_unbegun() {
+    if state.plans.editor.is_unbegun() {
         state.plans.editor = plan;
         state.plans.new_at = None;
         state.dialogs.picker = None;

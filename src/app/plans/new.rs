@@ -45,7 +45,7 @@ pub fn chosen(state: &mut State, name: &str) -> Vec<Effect> {
     let (gpu, gpus) = hardware(state);
     let Some((base, text)) = text_of(name, &gpu, gpus, &state.catalog) else {
         // Where it is no file either, the question stands as before.
-        if state.plans.is_unbegun() {
+        if state.plans.editor.is_unbegun() {
             ask(state, path);
             state.notice = None;
         }
@@ -57,7 +57,7 @@ pub fn chosen(state: &mut State, name: &str) -> Vec<Effect> {
 
 /// Leaves the question. A plan that was named to begin with begins empty.
 pub fn left(state: &mut State) {
-    if state.plans.is_unbegun() {
+    if state.plans.editor.is_unbegun() {
         chosen(state, EMPTY);
     }
     state.plans.new_at = None;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::mismatch;
+use super::outlook;
 use super::settings::ToldSettings;
 use crate::app::event::Effect;
 use crate::app::monitor::attached::AttachedState;
@@ -131,7 +132,7 @@ impl QuestionKey {
             stage: comparison.stage(),
             calibration: state.run.calibration,
             grows: state.run.outlook.is_growing(),
-            evidence: without_growth(state, evidence),
+            evidence: outlook::without_growth(state, evidence),
             told: ToldFacts::of(state, job, prediction),
             at: state.now,
         })
@@ -161,28 +162,6 @@ impl QuestionKey {
                 self.evidence.is_far_from(&before.evidence)
             }
     }
-}
-
-/// What was seen without what has come with time.
-fn without_growth(state: &State, evidence: Evidence) -> Evidence {
-    let outlook = &state.run.outlook;
-    if !outlook.is_growing() {
-        return evidence;
-    }
-    let started = state.monitor.attached.as_ref().and_then(|attached| attached.started);
-    let started = started.map(|seconds| Moment(seconds * 1000));
-    match outlook.grown(started, started.and_then(|started| first_step(state, started))) {
-        Some(rise) => evidence.before_growth(rise),
-        None => evidence.without_memory(),
-    }
-}
-
-/// When a process that `started` then made its first step, by its steps so far; none where it goes on from a checkpoint and
-/// counts those of others.
-fn first_step(state: &State, started: Moment) -> Option<Moment> {
-    let (_, known) = state.run.telemetry.progress(&state.monitor, state.now)?;
-    let seconds = *known.step.value()? as f64 * known.step_time.value()?.0;
-    Some(Moment(state.now.0.saturating_sub((seconds * 1000.0) as u64))).filter(|first| *first >= started)
 }
 
 /// That nothing which was tried explains what is observed, and in brackets what was, or what would tell more; none while

@@ -1,7 +1,7 @@
 //! Where the run's memory is going, and what it is that grows.
 
 use crate::app::state::State;
-use crate::compare::{Counts, Forecast, GrowthKind, MemoryRise, forecast};
+use crate::compare::{Counts, Evidence, Forecast, GrowthKind, MemoryRise, forecast};
 use crate::reading::Moment;
 use crate::units::{Bytes, Seconds};
 
@@ -60,6 +60,28 @@ impl Outlook {
         let before = stepping.filter(|_| self.grows == Some(GrowthKind::Leak)).map(unseen)?;
         (before <= EXTRAPOLATED * first.1.as_f64()).then(|| risen.with(Bytes(before as u64)))
     }
+}
+
+/// What was seen without what has come with time.
+pub(super) fn without_growth(state: &State, evidence: Evidence) -> Evidence {
+    let outlook = &state.run.outlook;
+    if !outlook.is_growing() {
+        return evidence;
+    }
+    let started = state.monitor.attached.as_ref().and_then(|attached| attached.started);
+    let started = started.map(|seconds| Moment(seconds * 1000));
+    match outlook.grown(started, started.and_then(|started| first_step(state, started))) {
+        Some(rise) => evidence.before_growth(rise),
+        None => evidence.without_memory(),
+    }
+}
+
+/// When a process that `started` then made its first step, by its steps so far; none where it goes on from a checkpoint and
+/// counts those of others.
+fn first_step(state: &State, started: Moment) -> Option<Moment> {
+    let (_, known) = state.run.telemetry.progress(&state.monitor, state.now)?;
+    let seconds = *known.step.value()? as f64 * known.step_time.value()?.0;
+    Some(Moment(state.now.0.saturating_sub((seconds * 1000.0) as u64))).filter(|first| *first >= started)
 }
 
 /// Takes in the newest sample, and looks from time to time.
