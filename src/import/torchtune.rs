@@ -124,6 +124,10 @@ fn encoder(imported: &mut ImportedPlan, settings: &Settings) {
         tower.frozen = !tower.trained;
         settings.accept("model.encoder_trainable");
     }
+    // Then the layers that look at the images are trained alone (`models/llama3_2_vision/_model_builders.py`).
+    if settings.flag("model.decoder_trainable").is_some_and(|found| !found.value) {
+        not_modelled(imported, "model.decoder_trainable: False freezes the language model but for its fusion layers");
+    }
 }
 
 fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, distributed: bool) {

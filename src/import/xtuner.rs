@@ -174,6 +174,9 @@ fn accumulation(imported: &mut ImportedPlan, globals: &Settings) {
     }
 }
 
+/// InternVL's base in 4 bits.
+const INTERNVL_4_BIT: &str = "quantization_llm=True";
+
 fn low_rank(imported: &mut ImportedPlan, name: &str, content: &str) {
     if !content.contains("lora=dict(") {
         return;
@@ -182,7 +185,8 @@ fn low_rank(imported: &mut ImportedPlan, name: &str, content: &str) {
     let model = reader.section("model");
     let of_language = model.below("model.llm_lora");
     let keywords = model.below("model.lora").with(of_language);
-    let bits = [("load_in_4bit=True", 4_u64), ("load_in_8bit=True", 8)]
+    // `quantization_llm`: NF4, scales quantised too (`xtuner/model/internvl.py`).
+    let bits = [("load_in_4bit=True", 4_u64), ("load_in_8bit=True", 8), (INTERNVL_4_BIT, 4)]
         .into_iter()
         .find(|(part, _)| content.contains(part))
         .map(|(part, bits)| Setting::new(bits, Origin::Program(format!("{name}: {part}"))));
@@ -195,8 +199,9 @@ fn low_rank(imported: &mut ImportedPlan, name: &str, content: &str) {
     adapters::set_targets(imported, Some(keywords.texts("target_modules").unwrap_or_else(all)));
     let dropout = keywords.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
     imported.set(keys::lora::dropout, dropout);
-    if content.contains("bnb_4bit_use_double_quant=True") {
-        imported.say(keys::lora::double_quant, true, Origin::Program(format!("{name}: bnb_4bit_use_double_quant")));
+    if let Some(part) = ["bnb_4bit_use_double_quant=True", INTERNVL_4_BIT].iter().find(|part| content.contains(**part))
+    {
+        imported.say(keys::lora::double_quant, true, Origin::Program(format!("{name}: {part}")));
     }
 }
 
@@ -204,6 +209,8 @@ fn low_rank(imported: &mut ImportedPlan, name: &str, content: &str) {
 fn precision(imported: &mut ImportedPlan, content: &str) {
     let half =
         ["torch_dtype=torch.bfloat16", "torch_dtype=torch.float16"].into_iter().find(|part| content.contains(part));
+    // Its own class loads it in bf16 (`xtuner/model/internvl.py`, `InternVL_V1_5.__init__`).
+    let half = half.or_else(|| content.contains("InternVL_V1_5").then_some("torch_dtype=torch.bfloat16"));
     let adapters = imported.get(keys::lora::rank).is_some();
     let word = match half {
         Some(part) if part.contains("bfloat16") => {
@@ -231,7 +238,9 @@ fn beside(imported: &mut ImportedPlan, content: &str) {
         ("type=LLaVAModel", "the vision tower and its projector"),
         ("freeze_llm=True", "a frozen language model: the plan trains it"),
     ] {
-        if content.contains(part) {
+        // Frozen beside adapters it is what adapters stand on.
+        let adapted = part == "freeze_llm=True" && imported.get(keys::lora::rank).is_some();
+        if content.contains(part) && !adapted {
             not_modelled(imported, what);
         }
     }

@@ -92,6 +92,22 @@ impl Filled<'_> {
         }
     }
 
+    /// A script's own argument for the type that it casts to says nothing of what its models are stored in: where no line
+    /// hands one on to a model, it is none of theirs.
+    fn stored(&mut self, text: &str) {
+        const TAKES: [&str; 5] = [".to(", "torch_dtype", "from_pretrained", "from_config", "set_default_dtype"];
+        let hands_on = |line: &str| {
+            let line = line.trim_start();
+            line.contains("dtype") && (line.starts_with("dtype=") || TAKES.iter().any(|part| line.contains(part)))
+        };
+        if code(text).any(hands_on) {
+            return;
+        }
+        for name in ["dtype", "model_dtype"] {
+            self.found.set(name, Value::Null, Origin::Program(format!("{}: given to no model", self.path)));
+        }
+    }
+
     /// The norm that it cuts gradients to, by the argument which that call itself names. Where that is none, an engine
     /// may have its own.
     fn clipped(&mut self, text: &str) {
@@ -145,6 +161,7 @@ impl OwnLoop {
             reader.calls(&loaded.iter().map(String::as_str).collect::<Vec<_>>())
         };
         filled.loaded(&made, &reader, self.text.contains("get_peft_model("));
+        filled.stored(&self.text);
         filled.accelerated(&reader);
         self.syncs_each = reader.calls(&["GradientAccumulationPlugin"]).is("sync_each_batch");
         match Autocast::of(&reader, &self.text) {

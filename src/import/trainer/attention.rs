@@ -82,6 +82,12 @@ pub fn of_model(imported: &mut ImportedPlan, context: &ImportContext) {
     if ["gemma-2-2b", "gemma-2-9b", "gemma-2-27b"].contains(&preset.as_str()) {
         return of_gemma_2(imported, range);
     }
+    // Their own code, not transformers': its class is the eager one unless the configuration says otherwise
+    // (configuration_internlm2.py: `attn_implementation="eager"`; modeling_internlm.py has no other).
+    if preset.starts_with("internlm-") || preset.starts_with("internlm2-") {
+        let option = "attn_implementation eager of its own code".to_owned();
+        return imported.say(keys::training::attention, "eager", Origin::Default { framework: "InternLM", option });
+    }
     let Some((_, since)) = SDPA_SINCE.iter().find(|(known, _)| *known == kind) else { return };
     let Some(since) = *since else {
         let option = format!("attn_implementation eager: {kind} has no sdpa");
