@@ -276,7 +276,7 @@ fn a_process_that_is_not_there_is_an_error() {
 fn a_script_that_trains_and_has_told_no_step_is_a_training() {
     const SCRIPT: &str = "import sys\n\
                           def train():\n    for x in DataLoader(data, batch_size=8):\n        model(x).backward()\n\
-                          sys.stdin.read()\n";
+                          sys.stdin.read() and train()\n";
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("train.py"), SCRIPT).unwrap();
     let mut python = Command::new("python3");

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::demo::{happen, look, open, press, run, screen};
+use crate::support::catalog;
+use crate::support::demo::{START, happen, look, open, press, run, screen};
 use memwall::app::{
-    Choice, Conflict, Effect, Event, ExpectedFile, KeyPress, Keymap, LayoutPreset, Overlay, Pane, PickerPurpose,
-    SaveObstacle, Side, State, shown_theme, update,
+    Choice, Conflict, Editor, Effect, Event, ExpectedFile, KeyPress, Keymap, LayoutPreset, Overlay, Pane,
+    PickerPurpose, SaveObstacle, Side, State, shown_theme, update,
 };
 use memwall::ui::{EMBEDDED, Look, Theme, draw};
 use ratatui::Terminal;
@@ -84,6 +85,23 @@ fn a_path_that_is_not_there_is_offered_as_a_new_plan() {
     press(&mut state, &[KeyPress::Enter]);
     assert_eq!((state.plans.editor.name(), state.plans.tabs.place()), ("mine", (1, 2)));
     assert!(state.plans.editor.prediction().is_some());
+}
+
+/// Before anybody has said what a missing plan begins with, nothing is predicted; what is no model and no file is said.
+#[test]
+fn a_question_stands_until_it_is_answered() {
+    let mut state = State::on(Editor::unbegun(Path::new("runs/mine.yaml")), catalog().clone(), None, START);
+    happen(&mut state, Event::PlanMissing(PathBuf::from("runs/mine.yaml")));
+    let shown = screen(&state, &look(), (80, 24));
+    assert!(shown.lines().next().unwrap().contains("NEW PLAN") && state.plans.editor.prediction().is_none(), "{shown}");
+    letters(&mut state, "nonsense_zz");
+    assert_eq!(happen(&mut state, Event::Key(KeyPress::Enter)), []);
+    assert_eq!(notice(&state), "nonsense_zz: no model, no template and no file");
+    assert_eq!(state.dialogs.picker.as_ref().unwrap().query, "nonsense_zz");
+    // Left, it begins empty, under its name.
+    press(&mut state, &[KeyPress::Esc]);
+    assert!(state.dialogs.picker.is_none() && !state.plans.editor.is_unbegun());
+    assert_eq!(state.plans.editor.path(), Some(Path::new("runs/mine.yaml")));
 }
 
 #[test]

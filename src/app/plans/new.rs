@@ -44,10 +44,15 @@ pub fn chosen(state: &mut State, name: &str) -> Vec<Effect> {
     let path = state.plans.new_at.take();
     let (gpu, gpus) = hardware(state);
     let Some((base, text)) = text_of(name, &gpu, gpus, &state.catalog) else {
+        let may_be_file = name.contains(['/', '.']);
         // Where it is no file either, the question stands as before.
         if state.plans.editor.is_unbegun() {
             ask(state, path);
-            state.notice = None;
+            if let Some(picker) = &mut state.dialogs.picker {
+                picker.set_query(name.to_owned());
+            }
+            state.notice = (!may_be_file).then(|| problem(format!("{name}: no model, no template and no file")));
+            return if may_be_file { vec![Effect::Open(name.into())] } else { Vec::new() };
         }
         return vec![Effect::Open(name.into())];
     };

@@ -7,6 +7,9 @@ impl Script<'_> {
     /// The shape of the whole numbers that it draws in place of samples, without what is shifted off for labels; none
     /// where two differ.
     pub(super) fn shape(&self) -> Option<(u64, u64)> {
+        if self.generates() {
+            return None;
+        }
         self.drawn(2).and_then(|sizes| Some((*sizes.first()?, self.unshifted(*sizes.get(1)?))))
     }
 

@@ -2,6 +2,7 @@
 //! with a plan. A plan is never made of it: the script may be of no known tool. Read, never run.
 
 mod drawn;
+mod guards;
 mod imports;
 mod named;
 #[cfg(test)]
@@ -28,7 +29,9 @@ const OTHER_OPTIMIZERS: [&str; 9] =
 /// What the script that runs says, by keys of a plan; nothing where it trains by no loop of its own that is at hand, but for
 /// the length of its samples.
 pub fn of_script(context: &ImportContext) -> Vec<InferredValue> {
-    let Some((path, text)) = script_of(context) else { return Vec::new() };
+    let Some((path, text)) = script_of(context).filter(|_| !guards::asks_for_else(&context.program.words)) else {
+        return Vec::new();
+    };
     let project = project_text(context, &path, &text);
     let options = with_long_names(arguments::read(&context.program.words).options, &project);
     // Notes of its file of settings are those of the plan.
@@ -89,7 +92,7 @@ impl Script<'_> {
 
     /// What its loader takes, else the shape of the samples that it makes, else what goes by such a name.
     fn batch(&self) -> Option<Setting<u64>> {
-        if self.has(&["split_batches", "batch_sampler"]) || own_loop::engine_loads(self.text) {
+        if self.has(&["split_batches", "batch_sampler"]) || own_loop::engine_loads(self.text) || self.shares_out() {
             return None;
         }
         // One that cuts its batch takes another at a time, which has that name.
@@ -98,6 +101,7 @@ impl Script<'_> {
         let shape = self.shape().map(|(samples, _)| samples).or_else(|| self.images());
         match (own_loop::loader_batch(self.text), shape) {
             // What is drawn may be the whole data set.
+            (Some(part), _) if part.contains(" if ") || !self.takes_whole_batches() => None,
             (Some(part), _) => {
                 let samples = whole(&self.reader.expression(&part)?).filter(|_| is_whole(&part))?;
                 Some(Setting::new(samples, self.says(&format!("DataLoader(batch_size={part})"))))
@@ -126,18 +130,20 @@ impl Script<'_> {
 
     fn accumulation(&self) -> Option<Setting<u64>> {
         if let Some(found) = self.named(&STEPS) {
-            return Some(found);
+            let counted = self.words(&STEPS).iter().any(|name| self.counts_by(name));
+            return Some(found).filter(|_| counted);
         }
         let accumulates = code(self.text).any(|line| {
             let line = line.to_lowercase();
             line.contains("accum") || line.contains("micro")
         });
-        let whole = self.is_whole && !accumulates && own_loop::has_one_backward(self.text);
+        let each = own_loop::has_one_backward(self.text) && self.steps_each_time();
+        let whole = self.is_whole && !accumulates && each;
         whole.then(|| Setting::new(1, self.says("no accumulation in it")))
     }
 
     fn optimizer(&self) -> Option<Setting<&'static str>> {
-        if OTHER_OPTIMIZERS.iter().any(|part| self.text.contains(part)) {
+        if self.picks_optimizer() || OTHER_OPTIMIZERS.iter().any(|part| self.text.contains(part)) {
             return None;
         }
         let word = match own_loop::optimizer(self.text, self.reader, &|_| Some(false))? {
@@ -157,8 +163,14 @@ impl Script<'_> {
         if self.text.contains("torch.utils.checkpoint") && self.recomputes() {
             return Some(Setting::new("full", self.says("torch.utils.checkpoint")));
         }
-        let known =
-            ["gradient_checkpoint", "activation_checkpoint", "utils.checkpoint", "checkpoint_wrapper", "recompute"];
+        let known = [
+            "gradient_checkpoint",
+            "activation_checkpoint",
+            "utils.checkpoint",
+            "checkpoint_wrapper",
+            "recompute",
+            "accelerator(",
+        ];
         let lower = self.text.to_lowercase();
         let none = self.is_whole && !known.iter().any(|part| lower.contains(part));
         none.then(|| Setting::new("none", self.says("no activation checkpointing in it")))

@@ -124,7 +124,9 @@ impl Script<'_> {
             let (name, _) = here.next()?;
             here.next().is_none().then(|| self.file.whole(name)).flatten()
         };
-        let known = self.words(names).into_iter().filter_map(|word| {
+        // How much text is made at a time has the same names.
+        let own = |word: &&str| !self.is_reckoned_with(word) && !(*word == "max_length" && self.generates());
+        let known = self.words(names).into_iter().filter(own).filter_map(|word| {
             let of_script = || self.reader.named(&[word]).whole(word);
             let own = self.reader.own().whole(word).map(sure);
             own.or_else(of_script).or_else(|| of_file(word)).or_else(|| self.attribute(word))

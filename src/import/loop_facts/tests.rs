@@ -243,11 +243,11 @@ for x in loader:
 const HIDDEN: &[(&str, &str)] = &[
     (
         "hidden.py",
-        "import torch\nfrom mylib import build_model\nmodel = build_model()\nfor x in DataLoader(data, batch_size=4):\n    model(x).backward()\n",
+        "import torch\nfrom mylib import build_model\nmodel = build_model()\nfor x in DataLoader(data, batch_size=4):\n    model(x).backward()\n    optimizer.step()\n",
     ),
     (
         "own.py",
-        "import torch, time\nfrom parts import build_model\nmodel = build_model()\nfor x in DataLoader(data, batch_size=4):\n    model(x).backward()\n",
+        "import torch, time\nfrom parts import build_model\nmodel = build_model()\nfor x in DataLoader(data, batch_size=4):\n    model(x).backward()\n    optimizer.step()\n",
     ),
     ("parts.py", "import torch\ndef build_model():\n    return torch.nn.Linear(8, 8)\n"),
 ];
@@ -284,4 +284,98 @@ fn what_may_be_otherwise_is_not_said() {
     assert_eq!(key("inputs.py", PRECISION), None);
     assert!(told(DOUBTFUL, "python serve.py", &[]).is_empty());
     assert!(told(DOUBTFUL, "bash -c true", &[]).is_empty());
+}
+
+/// Healthy scripts of which a careless reading says something else than they do; what each must not be told of.
+const MISREAD: &[(&str, &str, &[&str])] = &[
+    // Gradients of several passes are applied, under names of the script's own.
+    (
+        "every.py",
+        "import torch\nevery = 4\nfor i, x in enumerate(DataLoader(data, batch_size=4)):\n    (model(x) / every).backward()\n    if i % every == 0:\n        opt.step()\n",
+        &[STEPS],
+    ),
+    (
+        "skips.py",
+        "import torch\nfor i, x in enumerate(DataLoader(data, batch_size=4)):\n    model(x).backward()\n    if i % N:\n        continue\n    opt.step()\n",
+        &[STEPS],
+    ),
+    (
+        "halves.py",
+        "import torch\nfor x in DataLoader(data, batch_size=32):\n    x1, x2 = x.chunk(2)\n    for part in (x1, x2):\n        model(part).backward()\n    opt.step()\n",
+        &[STEPS, BATCH],
+    ),
+    // The only loader is of what nothing is learnt from.
+    (
+        "holds_out.py",
+        "import torch\nval_loader = DataLoader(data, batch_size=32)\nfor i in range(0, 100, 4):\n    model(x[i : i + 4]).backward()\n    opt.step()\n",
+        &[BATCH],
+    ),
+    (
+        "checks.py",
+        "import torch\ndef validate():\n    for x in DataLoader(data, batch_size=32):\n        model(x)\nfor i in range(0, 100, 4):\n    model(x[i : i + 4]).backward()\n    opt.step()\nvalidate()\n",
+        &[BATCH],
+    ),
+    // Two ways to train, of which one runs.
+    (
+        "phases.py",
+        "import sys, torch\ndef pretrain():\n    for x in DataLoader(data, batch_size=32):\n        model(x).backward(); opt.step()\ndef finetune():\n    for i in range(9):\n        model(y).backward(); opt.step()\nif '--pre' in sys.argv:\n    pretrain()\nelse:\n    finetune()\n",
+        &[BATCH],
+    ),
+    // Types that a checkpoint, accelerate's environment or a call decides.
+    (
+        "loads.py",
+        "import torch\nfrom transformers import AutoModel\nmodel = AutoModel.from_pretrained(path)\nfor x in DataLoader(d, batch_size=4):\n    model(x).backward()\n    opt.step()\n",
+        &[PRECISION],
+    ),
+    (
+        "prepares.py",
+        "import torch\nfrom accelerate import Accelerator\na = Accelerator()\nfor x in DataLoader(d, batch_size=4):\n    model(x).backward()\n    opt.step()\n",
+        &[PRECISION, CHECKPOINTING],
+    ),
+    (
+        "doubles.py",
+        "import torch\nmodel.double()\nfor x in DataLoader(d, batch_size=4):\n    model(x).backward()\n    opt.step()\n",
+        &[PRECISION],
+    ),
+    // One process feeds several devices.
+    (
+        "shares.py",
+        "import torch\nmodel = torch.nn.DataParallel(model)\nfor x in DataLoader(d, batch_size=64):\n    model(x).backward()\n    opt.step()\n",
+        &[BATCH],
+    ),
+    // A prompt is no sample, and text that is made no training's length.
+    (
+        "prompts.py",
+        "import torch\nprompt = torch.randint(0, 50, (1, 16))\nmax_length = 256\nfor i in range(9):\n    model(x[i]).backward()\n    opt.step()\nmodel.generate(prompt, max_length=max_length)\n",
+        &[BATCH, LENGTH],
+    ),
+    (
+        "clamps.py",
+        "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('--max_length', type=int, default=128)\nargs = p.parse_args()\nargs.max_length = min(args.max_length, 64)\nfor i in range(9):\n    model(x[: args.max_length]).backward()\n    opt.step()\n",
+        &[LENGTH],
+    ),
+    // A number that only a line of the log says.
+    (
+        "prints.py",
+        "import torch\ngrad_accum = 8\nprint(grad_accum)\nfor x in DataLoader(d, batch_size=4):\n    model(x).backward()\n    opt.step()\n",
+        &[STEPS],
+    ),
+    (
+        "picks.py",
+        "import torch\nopts = {'sgd': torch.optim.SGD, 'adamw': torch.optim.AdamW}\nt = torch.optim.AdamW([temperature])\nopt = opts['sgd'](model.parameters())\nfor x in DataLoader(d, batch_size=8 if torch.cuda.is_available() else 2):\n    model(x).backward()\n    opt.step()\n",
+        &[BATCH, OPTIMIZER],
+    ),
+];
+
+#[test]
+fn what_a_script_does_otherwise_is_not_told() {
+    for (name, text, keys) in MISREAD {
+        let said = told(vec![(*name, *text)].leak(), &format!("python {name}"), &[]);
+        for key in *keys {
+            assert_eq!(said.get(*key), None, "{name}: {said:?}");
+        }
+    }
+    // Who is asked to do something else trains nothing.
+    let (name, text, _) = MISREAD[0];
+    assert!(told(vec![(name, text)].leak(), &format!("python {name} --eval"), &[]).is_empty());
 }

@@ -6,8 +6,9 @@ use crate::own_loop::Autocast;
 use crate::python::PassedArgument;
 use crate::script_doubts::code;
 
-/// What a script has where it computes or stores anything in 16 bits or fewer.
-const SMALL_TYPES: [&str; 12] = [
+/// What a script has where it computes or stores anything in another type than fp32, or leaves that to others: a checkpoint's
+/// type, or that of accelerate's environment.
+const OTHER_TYPES: [&str; 16] = [
     "bf16",
     "bfloat16",
     "fp16",
@@ -17,7 +18,11 @@ const SMALL_TYPES: [&str; 12] = [
     "autocast",
     "mixed_precision",
     "precision=",
-    "torch_dtype",
+    "dtype",
+    "accelerator(",
+    "from_pretrained(",
+    ".double(",
+    "float64",
     "load_in_",
     "deepspeed",
 ];
@@ -39,11 +44,12 @@ impl Script<'_> {
     /// What it computes in under PyTorch's autocast, or that it has no other type than fp32.
     pub(super) fn precision(&self) -> Option<Setting<&'static str>> {
         let lower = self.text.to_lowercase();
-        if !SMALL_TYPES.iter().any(|part| lower.contains(part)) {
+        if !OTHER_TYPES.iter().any(|part| lower.contains(part)) {
             return self.is_whole.then(|| Setting::new("fp32", self.says("no other type in it")));
         }
         match self.stored_in() {
             StoredType::AsMade => {}
+            StoredType::Cast("fp32") => return Some(Setting::new("fp32", self.says("no cast that is made"))),
             StoredType::Cast(word) => return Some(Setting::new(word, self.says("what its model is cast to"))),
             StoredType::Open => return None,
         }

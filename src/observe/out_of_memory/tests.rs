@@ -229,3 +229,15 @@ fn a_storages_refusal_is_the_allocators() {
     let other = line.replace("generic/THCStorage.cu:58", "THCGeneral.cpp:663");
     assert_eq!(find(&other).unwrap().kind, crate::reading::OutOfMemoryKind::Driver);
 }
+
+/// What `memwall run` writes behind a command that ran out has fewer figures than PyTorch's own message before it.
+#[test]
+fn memwalls_own_summary_is_no_message() {
+    let text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB \
+                of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.09 GiB memory in use.\n\
+                memwall: the command ended with OutOfMemoryError, exit 1\n\
+                memwall: CUDA out of memory on GPU 0: 1.00 GiB short (2.00 GiB asked, 1.00 GiB free)\n";
+    let found = find(text).unwrap();
+    assert_eq!((found.asked, found.free, found.capacity), (gib(2.0), gib(1.0), gib(79.1)));
+    assert!(find("memwall: CUDA out of memory on GPU 0: 1.00 GiB short (2.00 GiB asked)\n").is_none());
+}

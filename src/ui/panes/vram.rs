@@ -264,6 +264,7 @@ fn verdict_line<'a>(state: &State, prediction: &Prediction, look: &Look) -> Line
     let capacity = prediction.capacity;
     // Below what the run holds nobody shall read it as the run's.
     let whose = match (memory_of_run(state).0, state.plans.drafted_beside()) {
+        _ if !state.plans.editor.faults().is_empty() => "last good plan ",
         (Reading::Absent(_), _) => "",
         (_, Some(_)) => "draft ",
         (_, None) => "plan ",
