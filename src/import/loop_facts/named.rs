@@ -125,7 +125,7 @@ impl Script<'_> {
             here.next().is_none().then(|| self.file.whole(name)).flatten()
         };
         // How much text is made at a time has the same names.
-        let own = |word: &&str| !self.is_reckoned_with(word) && !(*word == "max_length" && self.generates());
+        let own = |word: &&str| !(self.is_reckoned_with(word) || *word == "max_length" && self.generates());
         let known = self.words(names).into_iter().filter(own).filter_map(|word| {
             let of_script = || self.reader.named(&[word]).whole(word);
             let own = self.reader.own().whole(word).map(sure);

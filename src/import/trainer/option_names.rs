@@ -65,12 +65,27 @@ fn leaves_alone(text: &str, name: &str) -> bool {
     LEFT_OVER.iter().any(|word| text.contains(word)) && !OTHERS.iter().any(|word| text.contains(word)) && !mentioned
 }
 
+/// Whether the parser is given a class that stands in no text at hand: what that takes is not known.
+fn parses_unread_classes(text: &str) -> bool {
+    const OF_LIBRARY: [&str; 2] = ["TrainingArguments", "Seq2SeqTrainingArguments"];
+    let named = own_loop::calls(text, "HfArgumentParser").into_iter().flatten();
+    let mut words = named.flat_map(|part| {
+        let words = part.split(|letter: char| !letter.is_alphanumeric() && letter != '_').map(str::to_owned);
+        words.filter(|word| word.starts_with(char::is_uppercase)).collect::<Vec<_>>()
+    });
+    let is_at_hand = |word: &str| OF_LIBRARY.contains(&word) || text.contains(&format!("class {word}"));
+    words.any(|word| !is_at_hand(&word))
+}
+
 /// Takes out options that the script's parser hands back unread.
 pub fn left_alone(mut options: Settings, imported: &mut ImportedPlan, context: &ImportContext) -> Settings {
     let Some((path, text)) = script_of(context).filter(|(_, text)| text.contains("ArgumentParser(")) else {
         return options;
     };
     let text = project_text(context, &path, &text);
+    if parses_unread_classes(&text) {
+        return options;
+    }
     let of_library = |name: &str| TRAINING_ARGUMENTS.split_whitespace().any(|known| known == name);
     let idle = |(name, _): &(&str, &Setting<Value>)| !of_library(name) && leaves_alone(&text, name);
     let left: Vec<String> = options.iter().filter(idle).map(|(name, _)| name.to_owned()).collect();
