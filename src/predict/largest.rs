@@ -3,9 +3,6 @@
 /// Below an answer so many sizes have something, one behind the other.
 const NEAR: u64 = 8;
 
-/// No size further below the first one found is tried.
-const FURTHEST: u64 = 256;
-
 /// The largest number from 1 to `most` that `fitting` gives something for, and what it gives. Where a number has something,
 /// smaller ones have, but for some near it, by an allocator's luck: then it is the one below those.
 pub fn largest<T>(most: u64, mut fitting: impl FnMut(u64) -> Option<T>) -> Option<(u64, T)> {
@@ -25,7 +22,8 @@ pub fn largest<T>(most: u64, mut fitting: impl FnMut(u64) -> Option<T>) -> Optio
         }
     }
     let (mut answer, mut in_a_row) = (Some((fits, found)), 1);
-    for size in (1..fits).rev().take_while(|size| fits - size <= FURTHEST) {
+    // It ends: 1 has something.
+    for size in (1..fits).rev() {
         match fitting(size) {
             Some(less) => {
                 answer = answer.or(Some((size, less)));

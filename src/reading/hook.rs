@@ -166,17 +166,18 @@ impl HookEnd {
 }
 
 /// What the memory figures of a process are counts of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookMemory {
     /// PyTorch's caching allocator on a CUDA (or ROCm) device.
+    #[default]
     Allocator,
     /// The resident set of the process: on a CPU nobody counts tensors.
     Resident,
 }
 
 /// A process after one of its steps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HookStep {
     /// Optimizer steps since the process began.
     pub step: u64,

@@ -275,12 +275,8 @@ mod tests {
                 step_time: Reading::measured(Seconds(1.0), at),
                 memory: HookMemory::Resident,
                 allocated: held.clone(),
-                reserved: Reading::not_read(),
                 peak_allocated: held,
-                peak_reserved: Reading::not_read(),
-                tokens: None,
-                retries: 0,
-                ooms: 0,
+                ..HookStep::default()
             });
         }
         summary(&[run], 0, None, None)

@@ -6,8 +6,8 @@ use memwall::compare::{Residual, Tolerance};
 use memwall::observe::{Demo, Source};
 use memwall::plan::Change;
 use memwall::reading::{
-    DeviceProcess, DeviceSample, HookAbout, HookMemory, HookStep, HookedRun, OutOfMemory, Progress, ProgressSource,
-    Reading, RunNews, Sample, SourceInfo, SourceKind, TokensSeen,
+    DeviceProcess, DeviceSample, HookAbout, HookStep, HookedRun, OutOfMemory, Progress, ProgressSource, Reading,
+    RunNews, Sample, SourceInfo, SourceKind, TokensSeen,
 };
 use memwall::units::{Bytes, Seconds};
 
@@ -184,18 +184,7 @@ fn a_real_process_has_nothing_of_the_demo() {
 
 fn hook(pid: u32, state: &State) -> HookedRun {
     let heard = state.now;
-    let step = HookStep {
-        step: 40,
-        step_time: Reading::measured(Seconds(0.5), heard),
-        memory: HookMemory::Allocator,
-        allocated: Reading::not_read(),
-        reserved: Reading::not_read(),
-        peak_allocated: Reading::not_read(),
-        peak_reserved: Reading::not_read(),
-        tokens: None,
-        retries: 0,
-        ooms: 0,
-    };
+    let step = HookStep { step: 40, step_time: Reading::measured(Seconds(0.5), heard), ..HookStep::default() };
     let about =
         HookAbout { rank: Some(0), world: Some(1), model: Some("TinyModel".to_owned()), ..HookAbout::default() };
     HookedRun { about: Some(about), step: Some(step), tokens: TokensSeen::Alike, ..HookedRun::new(pid, heard) }

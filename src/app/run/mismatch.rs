@@ -179,7 +179,8 @@ pub fn planned_model(about: &HookAbout, job: &Job, prediction: &Prediction) -> O
     is_same.then(|| (keys::model::preset, job.architecture.name.clone()))
 }
 
-/// By the hook's world; else by the log's; else by what the launcher tells its ranks; else by the GPUs that anybody is on, where those of one machine are watched.
+/// By the hook's world; else by the log's; else by what the launcher tells its ranks; else by the GPUs that anybody is on,
+/// where those of one machine are watched.
 fn number(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch> {
     let hooked = state.run.telemetry.hooked(&state.monitor, state.now).and_then(|run| run.about.as_ref());
     if let Some(about) = hooked.filter(|about| about.world.is_some()) {

@@ -278,7 +278,7 @@ fn is_quiet(run: &HookedRun, now: Moment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::{HookAbout, HookMemory, HookStep, LogFormat, SourceInfo};
+    use crate::reading::{HookAbout, HookStep, LogFormat, SourceInfo};
     use crate::units::{Bytes, TokensPerSec};
 
     const NOW: Moment = Moment(1_000_000);
@@ -287,14 +287,12 @@ mod tests {
         let step = HookStep {
             step: 40,
             step_time: Reading::measured(Seconds(0.5), heard),
-            memory: HookMemory::Allocator,
             allocated: Reading::measured(Bytes(10), heard),
             reserved: Reading::measured(Bytes(20), heard),
             peak_allocated: Reading::measured(Bytes(15), heard),
             peak_reserved: Reading::measured(Bytes(25), heard),
             tokens: Some(4_096),
-            retries: 0,
-            ooms: 0,
+            ..HookStep::default()
         };
         HookedRun { step: Some(step), ..HookedRun::new(pid, heard) }
     }

@@ -191,13 +191,7 @@ mod tests {
             step: hook,
             step_time: Reading::not_read(),
             memory: HookMemory::Resident,
-            allocated: Reading::not_read(),
-            reserved: Reading::not_read(),
-            peak_allocated: Reading::not_read(),
-            peak_reserved: Reading::not_read(),
-            tokens: None,
-            retries: 0,
-            ooms: 0,
+            ..HookStep::default()
         };
         let hooks = vec![HookedRun { step: Some(told), ..HookedRun::new(7, NOW) }];
         run.take(RunNews { pid: Some(7), progress, hooks, ..RunNews::default() });

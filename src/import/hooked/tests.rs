@@ -167,8 +167,7 @@ fn a_first_batch_fills_in_what_the_command_leaves_open() {
         peak_allocated: none(),
         peak_reserved: none(),
         tokens: Some(256),
-        retries: 0,
-        ooms: 0,
+        ..HookStep::default()
     };
     let about = HookAbout { device: "cpu".to_owned(), ..about("float32", 8000) };
     let run =

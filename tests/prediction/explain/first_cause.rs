@@ -13,8 +13,8 @@ use memwall::plan::keywords::{Optimizer, Precision};
 use memwall::plan::{Checkpointing, Document, LoadedPlan};
 use memwall::predict::{self, Job, Prediction};
 use memwall::reading::{
-    DeviceProcess, DeviceSample, HookAbout, HookMemory, HookStep, HookedRun, HostProcess, Moment, Reading, RunNews,
-    Sample, SourceInfo, SourceKind, TokensSeen,
+    DeviceProcess, DeviceSample, HookAbout, HookStep, HookedRun, HostProcess, Moment, Reading, RunNews, Sample,
+    SourceInfo, SourceKind, TokensSeen,
 };
 use memwall::units::{Bytes, Seconds};
 
@@ -152,18 +152,8 @@ impl Run {
             ..HookAbout::default()
         };
         let tokens = (batch.image == 0).then(|| batch.micro * batch.accumulation * batch.sequence / degrees.context);
-        let step = HookStep {
-            step: 400,
-            step_time: Reading::measured(Seconds(1.0), NOW),
-            memory: HookMemory::Allocator,
-            allocated: Reading::not_read(),
-            reserved: Reading::not_read(),
-            peak_allocated: Reading::not_read(),
-            peak_reserved: Reading::not_read(),
-            tokens,
-            retries: 0,
-            ooms: 0,
-        };
+        let step =
+            HookStep { step: 400, step_time: Reading::measured(Seconds(1.0), NOW), tokens, ..HookStep::default() };
         HookedRun { about: Some(about), step: Some(step), tokens: TokensSeen::Alike, ..HookedRun::new(PID, NOW) }
     }
 

@@ -6,9 +6,7 @@ use crate::support::demo::{START, happen, look, open, press, screen};
 use memwall::app::{Alert, Event, KeyPress, RaisedAlert, State};
 use memwall::observe::Source;
 use memwall::plan::LoadedPlan;
-use memwall::reading::{
-    DeviceSample, HookEnd, HookMemory, HookStep, HookedRun, Moment, OutOfMemory, Progress, Reading, RunNews,
-};
+use memwall::reading::{DeviceSample, HookEnd, HookStep, HookedRun, Moment, OutOfMemory, Progress, Reading, RunNews};
 use memwall::units::{Bytes, Seconds};
 
 /// 70 GiB in tensors, 6.5 GiB in pieces, 1 GiB free, 2 GiB asked for.
@@ -31,18 +29,7 @@ fn message() -> OutOfMemory {
 
 /// A step of a second that a hook tells of, without its memory.
 fn hook_step(step: u64, at: Moment) -> HookStep {
-    HookStep {
-        step,
-        step_time: Reading::measured(Seconds(1.0), at),
-        memory: HookMemory::Allocator,
-        allocated: Reading::not_read(),
-        reserved: Reading::not_read(),
-        peak_allocated: Reading::not_read(),
-        peak_reserved: Reading::not_read(),
-        tokens: None,
-        retries: 0,
-        ooms: 0,
-    }
+    HookStep { step, step_time: Reading::measured(Seconds(1.0), at), ..HookStep::default() }
 }
 
 #[test]

@@ -30,18 +30,7 @@ fn about(rank: u32) -> HookAbout {
 }
 
 fn hooked(pid: u32, heard: Moment, about: HookAbout, places: Option<HookPlaces>) -> HookedRun {
-    let step = HookStep {
-        step: 400,
-        step_time: Reading::measured(Seconds(7.3), heard),
-        memory: HookMemory::Allocator,
-        allocated: Reading::not_read(),
-        reserved: Reading::not_read(),
-        peak_allocated: Reading::not_read(),
-        peak_reserved: Reading::not_read(),
-        tokens: None,
-        retries: 0,
-        ooms: 0,
-    };
+    let step = HookStep { step: 400, step_time: Reading::measured(Seconds(7.3), heard), ..HookStep::default() };
     HookedRun { about: Some(about), step: Some(step), places, ..HookedRun::new(pid, heard) }
 }
 

@@ -51,13 +51,8 @@ fn run(dtype: &str, tokens: u64) -> HookedRun {
         step: 3,
         step_time: Reading::not_read(),
         memory: HookMemory::Resident,
-        allocated: Reading::not_read(),
-        reserved: Reading::not_read(),
-        peak_allocated: Reading::not_read(),
-        peak_reserved: Reading::not_read(),
         tokens: Some(tokens),
-        retries: 0,
-        ooms: 0,
+        ..HookStep::default()
     };
     HookedRun {
         about: Some(about),
