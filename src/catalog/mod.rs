@@ -294,8 +294,11 @@ impl Catalog {
     pub fn seen(&self, name: &str, memory: Option<Bytes>) -> Option<&Gpu> {
         let named = self.gpu(name)?;
         let Some(memory) = memory else { return Some(named) };
-        let shares = |gpu: &&Gpu| gpu.driver_name.as_deref().and_then(|of| self.gpu(of)).is_some_and(|of| of == named);
-        let editions = self.gpus.iter().filter(shares);
+        // Asked of each GPU at each sample: few names are looked up among all.
+        let shares = |driver: &str| {
+            names::has((&named.name, &named.aliases), &names::plain(driver)) && self.gpu(driver) == Some(named)
+        };
+        let editions = self.gpus.iter().filter(|gpu| gpu.driver_name.as_deref().is_some_and(shares));
         std::iter::once(named).chain(editions).min_by_key(|gpu| gpu.memory.0.abs_diff(memory.0))
     }
 

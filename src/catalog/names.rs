@@ -37,10 +37,12 @@ type Names<'a> = (&'a String, &'a Vec<String>);
 /// The last item with that name or alias: what the user's own files add wins over what is embedded.
 pub fn find<'a, T>(items: &'a [T], name: &str, names: impl Fn(&'a T) -> Names<'a>) -> Option<&'a T> {
     let wanted = plain(name);
-    items.iter().rev().find(|item| {
-        let (main, aliases) = names(item);
-        std::iter::once(main).chain(aliases).any(|known| is_called(known, &wanted))
-    })
+    items.iter().rev().find(|item| has(names(item), &wanted))
+}
+
+/// Whether one of these is the name whose letters are `wanted`.
+pub fn has((main, aliases): Names<'_>, wanted: &str) -> bool {
+    std::iter::once(main).chain(aliases).any(|known| is_called(known, wanted))
 }
 
 /// Characters of the longest name that may be a slip of a known one; what is longer is no name.

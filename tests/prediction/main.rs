@@ -21,6 +21,7 @@ mod consistency;
 mod convolutions;
 mod delta;
 mod divided;
+mod encoders;
 mod explain;
 mod families;
 mod frameworks;

@@ -1,8 +1,9 @@
 //! What tests share: the catalogue, measured cases, a dashboard without a terminal, a program in one, the driver's stand-in.
-#![allow(dead_code, reason = "each test binary uses its part of this")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses its part of this")]
 
 pub mod demo;
 pub mod plan;
+pub mod program;
 pub mod screen;
 pub mod standin;
 pub mod terminal;
