@@ -71,11 +71,12 @@ fn names_model(target: Target, imported: &ImportedPlan) -> bool {
     target != Target::Deepspeed && imported.names_no_model().is_none()
 }
 
-/// What is compared: parameters, states, peak and time.
-fn measures(prediction: &Prediction) -> [f64; 4] {
+/// What is compared: parameters, states, peak, what the driver sees, and time.
+fn measures(prediction: &Prediction) -> [f64; 5] {
     let stage = prediction.largest();
     let (parameters, step) = (prediction.params.total as f64, prediction.time.step.0);
-    [parameters, stage.static_bytes.0 as f64, stage.peak_allocated.0 as f64, step]
+    let [held, peak, used] = [stage.static_bytes, stage.peak_allocated, stage.device_used].map(|bytes| bytes.0 as f64);
+    [parameters, held, peak, used, step]
 }
 
 fn is_same(one: &Prediction, other: &Prediction) -> bool {
@@ -171,9 +172,9 @@ impl Comparison<'_> {
             }
         }
         if lines.is_empty() {
-            let peak = |prediction: &Prediction| prediction.largest().peak_allocated.0 as f64;
-            let change = (peak(other) / peak(self.own).max(1.0) - 1.0) * 100.0;
-            lines.push(format!("plan: read back, it is another: peak memory {change:+.1} %"));
+            let used = |prediction: &Prediction| prediction.largest().device_used.0 as f64;
+            let change = (used(other) / used(self.own).max(1.0) - 1.0) * 100.0;
+            lines.push(format!("plan: read back, it is another: memory {change:+.1} %"));
         }
         lines
     }

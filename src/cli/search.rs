@@ -88,7 +88,11 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Resul
         Answer::Plans(found) => found.ranked.first(),
         Answer::Gpus(found) => found.any.as_ref().map(|(_, plan)| plan),
         Answer::Change(found) => found.as_ref().as_ref().and_then(|found| Some(&found.plans.first()?.ranked)),
-        Answer::Model(_) => None,
+        // A published model before a made-up size.
+        Answer::Model(found) => {
+            let LargestModel { preset, billions } = &found.any;
+            preset.as_ref().map(|(_, plan)| plan).or(billions.as_ref().map(|(_, plan)| plan))
+        }
     };
     let saved = written_plan.zip(winner).map_or(Ok(Exit::Done), |(file, winner)| save(&source, winner, file));
     Ok(stopped.and(told).and(streams.end(saved)))

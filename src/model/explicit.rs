@@ -218,11 +218,14 @@ const STANDARD: [(f64, u64, u64, u64, u64, u64, u64); 8] = [
     (405.9, 16_384, 126, 128, 8, 53_248, 128_256),
 ];
 
+/// Layers of the deepest model that stands in for a bare size.
+pub const MOST_LAYERS: f64 = 10_000.0;
+
 /// A Llama-like model of about `billions` parameters: the nearest published shape, with as many layers
 /// as come nearest to the size.
 ///
 /// # Errors
-/// Where the size is not a positive number or is beyond 100 000 billion.
+/// Where the size is not a positive number, is beyond 100 000 billion, or asks for more than [`MOST_LAYERS`] of the widest.
 pub fn of_size(billions: f64) -> Result<(Architecture, Vec<String>), Fault> {
     if !(billions > 0.0 && billions <= 1e5) {
         return Err(Fault::of(
@@ -236,8 +239,15 @@ pub fn of_size(billions: f64) -> Result<(Architecture, Vec<String>), Fault> {
     let ends = 2.0 * vocab as f64 * hidden as f64;
     let attention = 2.0 * hidden as f64 * hidden as f64 * (1.0 + kv_heads as f64 / heads as f64);
     let layer = attention + 3.0 * hidden as f64 * intermediate as f64;
+    let fitted = ((billions * 1e9 - ends) / layer).round().max(1.0);
+    if fitted > MOST_LAYERS {
+        let most = (ends + MOST_LAYERS * layer) / 1e9;
+        let words =
+            format!("{billions}: is {fitted} layers of {hidden}; at most {most:.0}, or give model.architecture");
+        return Err(Fault::of(keys::model::size_billions, words));
+    }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let fitted = ((billions * 1e9 - ends) / layer).round().clamp(1.0, 10_000.0) as u64;
+    let fitted = fitted as u64;
     // A published model's own size keeps its own depth.
     let layers = if (nearest.0 / billions - 1.0).abs() < 0.06 { published } else { fitted };
     if billions * 1e9 < ends {

@@ -3,6 +3,7 @@
 //! kind of layer as a framework's modules execute them.
 
 mod architecture;
+mod attended;
 mod builder;
 mod convolution;
 mod decoder;
@@ -32,6 +33,7 @@ mod work;
 pub use architecture::{
     Act, Architecture, Decoder, DecoderOutput, Encoder, Ends, Family, ImageHead, Mla, ModelShape, Moe, QkNorm, TextHead,
 };
+pub use attended::AttendedKeys;
 pub use builder::{Adapters, EMBEDDING, HEAD, JOINT, Operands, Types, is_covered};
 pub use element::{Element, GROUPS, Group};
 pub use explicit::{of_fields, of_size};

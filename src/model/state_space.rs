@@ -106,13 +106,4 @@ impl Decoder {
         });
         listed.flatten().unwrap_or(usual)
     }
-
-    /// Layers whose queries meet keys: not those that a recurrence or a convolution mixes, nor those that mix nothing.
-    #[must_use]
-    pub fn attention_layers(&self) -> u64 {
-        let attends = |index: &u64| {
-            self.parts_of(*index).attention && self.delta_of(*index).is_none() && self.short_conv_of(*index).is_none()
-        };
-        (0..self.layers).filter(attends).count() as u64
-    }
 }

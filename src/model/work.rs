@@ -15,6 +15,14 @@ pub struct MatMul {
     pub layer: bool,
 }
 
+impl MatMul {
+    /// Operations, a multiply-add as two.
+    #[must_use]
+    pub fn flops(&self) -> f64 {
+        2.0 * self.batch as f64 * self.rows as f64 * self.inner as f64 * self.columns as f64
+    }
+}
+
 /// A convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Convolution {

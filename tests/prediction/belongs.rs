@@ -155,3 +155,26 @@ fn mfu_counts_no_reference_model() {
         assert!((beside / alone - 1.0).abs() < 1e-6, "{how}: {alone} {beside}");
     }
 }
+
+#[test]
+fn what_cannot_run_is_refused() {
+    let of = |gpu: &str, training: &str| {
+        format!(
+            "{{model: {{preset: gpt2, batch_size: 8, sequence_length: 512}}, hardware: {{gpu_type: {gpu}}}, training: {{{training}}}}}"
+        )
+    };
+    // torch/_inductor/exc.py, `GPUTooOldForTriton`: compute capability 7.0; the P100 has 6.0, the V100 7.0.
+    refused(&of("NVIDIA P100", "compile: true, precision: fp32"), "training.compile");
+    assert!(tried(&of("NVIDIA V100", "compile: true, precision: fp32")).is_ok());
+    // torchtune, recipes/full_finetune_single_device.py
+    let clips = "optimizer_in_backward: true, gradient_clipping: true";
+    refused(&of("NVIDIA H100", clips), "training.gradient_clipping: true: the norm of all gradients");
+    for key in ["training: {gradient_dtype: int8}", "distribution: {reduce_dtype: fp8}, cluster: {num_gpus: 8}"] {
+        let plan = format!("{{model: {{preset: gpt2, batch_size: 8, sequence_length: 512}}, {key}}}");
+        refused(&plan, "gradients have 16 or 32 bits");
+    }
+    // The widest shape of 10 000 layers has 31 881 billion, the deepest encoder of the catalogue's shapes 126.
+    refused("{model: {size_billions: 50000, batch_size: 1, sequence_length: 512}}", "model.size_billions: 50000");
+    let encoder = "{model: {type: transformer_encoder, size_billions: 1000, batch_size: 1, sequence_length: 512}}";
+    refused(encoder, "model.size_billions: 1000: the nearest");
+}

@@ -305,3 +305,12 @@ fn presets_of_other_tools_have_the_published_size() {
         assert!((count / billions - 1.0_f64).abs() < 0.005, "{name}: {count} and {billions}");
     }
 }
+
+/// A switch's lanes are shared and a host's memory is between them: no board's link has what NVLink reaches of its own.
+#[test]
+fn links_of_boards_have_collectives_of_their_own() {
+    for link in catalog().links.iter().filter(|link| link.on_board) {
+        let own = catalog().link_curves.iter().any(|curve| curve.link.as_deref() == Some(link.name.as_str()));
+        assert!(own, "{}", link.name);
+    }
+}

@@ -358,3 +358,16 @@ fn experts_of_gpt_oss_are_divided() {
         assert!((1.0..1.001).contains(&found), "{degree}: {found}");
     }
 }
+
+/// Llama-2 13B in fp32 is 13.0159 billion parameters of 4 bytes: what generates reads them all for each token, and an H100 no
+/// faster than 3.35 TB/s.
+#[test]
+fn a_token_is_no_faster_than_its_weights_are_read() {
+    for framework in ["pytorch", "llm-foundry", "torchtitan"] {
+        let model = json!({"preset": "llama-2-13b", "framework": framework, "sequence_length": 2048, "batch_size": 1});
+        let keys = [("training.precision", json!("bf16-mixed"))];
+        let prediction = predicted(&plan(model, &keys));
+        let token = prediction.decode.as_ref().unwrap().step.0;
+        assert!(token >= 13.0159e9 * 4.0 / 3.352e12, "{framework}: {token}");
+    }
+}

@@ -34,6 +34,7 @@ mod liger;
 mod limits;
 mod operands;
 mod properties;
+mod recomputed;
 mod reserved;
 mod roofline;
 mod scale;

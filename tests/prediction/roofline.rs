@@ -107,6 +107,25 @@ fn mfu_counts_scores_of_layers_that_attend() {
     }
 }
 
+/// Each token of Mistral 7B is set against 4096 keys in all 32 layers, whatever the sequence (its config.json), with 32 heads of
+/// 128; those of Gemma 3 4B against 1024 in 29 of 34 layers, with 8 heads of 256.
+#[test]
+fn mfu_counts_the_keys_of_a_window() {
+    let mistral = 12.0 * 32.0 * 4096.0 * 4096.0;
+    let gemma = 12.0 * 8.0 * 256.0 * (29.0 * 1024.0 + 5.0 * 16384.0);
+    for (model, scores) in [("mistral-7b", mistral), ("gemma-3-4b", gemma)] {
+        let text = format!(
+            "model: {{preset: {model}, batch_size: 1, sequence_length: 16384}}\ntraining: {{precision: bf16, attention: flash}}\n\
+             hardware: {{gpu_type: NVIDIA H100}}\n"
+        );
+        let prediction = predict::of(&plan(&text), catalog()).unwrap();
+        let flops = 6.0 * prediction.params.total as f64 + scores;
+        let wanted = flops * prediction.time.tokens_per_s.unwrap() / 989.4e12;
+        let mfu = prediction.time.mfu.unwrap();
+        assert!((mfu / wanted - 1.0).abs() < 2e-3, "{model}: {mfu} {wanted}");
+    }
+}
+
 /// HFU is what runs: with adapters forward and the gradients of activations alone.
 #[test]
 fn hfu_of_adapters_is_what_the_hardware_computes() {

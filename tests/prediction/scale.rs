@@ -73,3 +73,20 @@ fn no_cluster_is_more_efficient_than_its_gpus() {
     let dense = text.replace("qwen3-30b-a3b", "llama-3-8b").replace("expert_parallel: 8, ", "");
     assert!(of(&dense).is_some_and(|share| share.0 > 0.5 && share.0 <= 1.0));
 }
+
+/// Both schedules run the same kernels in the same time: which stage needs the most memory changes nothing for the others.
+#[test]
+fn a_pipelines_power_is_that_of_all_its_stages() {
+    let of = |schedule: &str| {
+        let text = format!(
+            "{{model: {{preset: llama-3-8b, framework: megatron, sequence_length: 4096}}, cluster: {{num_gpus: 4}},
+             distribution: {{pipeline_parallel: 4, pipeline_schedule: {schedule}}},
+             training: {{micro_batch_size: 1, gradient_accumulation_steps: 8}}}}"
+        );
+        predicted(&text).time
+    };
+    let (gpipe, one) = (of("gpipe"), of("1f1b"));
+    assert!((gpipe.step.0 / one.step.0 - 1.0).abs() < 1e-3, "{} {}", gpipe.step, one.step);
+    let [gpipe, one] = [gpipe, one].map(|time| time.power.unwrap().0);
+    assert!((gpipe / one - 1.0).abs() < 5e-3, "{gpipe} {one}");
+}

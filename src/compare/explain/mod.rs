@@ -263,7 +263,8 @@ pub fn explain(subject: &Subject<'_>, evidence: &Evidence, bands: &Bands) -> Vec
         .filter(|cause| !cause.change.as_ref().is_some_and(|change| subject.contradicts(change)))
         .filter_map(|cause| {
             let expected = expected(cause.change.as_ref()?)?;
-            Some(CauseTrial { misfit: misfit(&expected), expected, assumed: 0.0, causes: vec![cause] })
+            let assumed = cause.change.as_ref().map_or(0.0, |change| plan_causes::rarity(&job, change));
+            Some(CauseTrial { misfit: misfit(&expected), expected, assumed, causes: vec![cause] })
         })
         .filter(|tried| !same(&tried.expected, &plain))
         .collect();

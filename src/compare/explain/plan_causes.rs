@@ -278,6 +278,13 @@ fn batch(job: &Job, causes: &mut Causes) {
     }
 }
 
+/// What a change takes beyond another of one value, as a negative log-probability: who has found a micro batch that needs no
+/// accumulation begins with it half as often as he takes another one.
+pub fn rarity(job: &Job, change: &Change) -> f64 {
+    let accumulates = |(key, value): &(&str, String)| *key == "training.gradient_accumulation_steps" && value != "1";
+    if job.batch.accumulation == 1 && change.set.iter().any(accumulates) { std::f64::consts::LN_2 } else { 0.0 }
+}
+
 /// Twice, four times, half and a quarter.
 fn scaled(now: u64) -> Vec<u64> {
     let up = [2, 4].into_iter().filter_map(|times| now.checked_mul(times));

@@ -2,7 +2,7 @@
 
 use super::{Notes, Storage, Training};
 use crate::framework::Modules;
-use crate::model::Architecture;
+use crate::model::{Architecture, ModelShape};
 use crate::plan::keys;
 use crate::plan::keywords::Mode;
 
@@ -14,7 +14,9 @@ pub(super) fn note(
     architecture: &Architecture,
     notes: &mut Notes,
 ) {
-    let cached = training.mode == Mode::Inference && training.use_cache && architecture.block().is_some();
+    // An encoder writes no tokens.
+    let writes = matches!(architecture.shape, ModelShape::Decoder(_));
+    let cached = training.mode == Mode::Inference && training.use_cache && writes;
     if !cached || !modules.grows_cache.is {
         return;
     }

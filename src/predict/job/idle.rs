@@ -7,7 +7,7 @@ use super::{Degrees, Notes};
 use crate::framework::Profile;
 use crate::model::{Architecture, EncoderDecoder, Input, ModelShape, Start};
 use crate::plan::keys;
-use crate::plan::keywords::{CpuOffload, Mode, ModelType, Optimizer, Precision, Sharding};
+use crate::plan::keywords::{CpuOffload, Mode, ModelType, Optimizer, Precision, RecomputeModule, Sharding};
 use crate::plan::{Checkpointing, ModelPart, Plan, TrainingPart};
 
 /// The same plan, silent on the type that gradients are reduced in.
@@ -135,7 +135,7 @@ impl IdleKeys<'_> {
         ]
     }
 
-    fn of_training(&self) -> [Idle; 25] {
+    fn of_training(&self) -> [Idle; 26] {
         let (t, inference) = (&self.plan.training, self.inference);
         let latent = matches!(&self.architecture.shape, ModelShape::Decoder(decoder) if decoder.mla.is_some());
         let caches = inference && latent && t.use_cache != Some(false);
@@ -152,7 +152,14 @@ impl IdleKeys<'_> {
         let other = t.cpu_offload.is_some_and(|offload| offload != CpuOffload::Activations);
         let logits = t.loss.is_some_and(keeps_no_logits) && !has_logit_free_loss(self.architecture);
         let unread = |given: bool, key: &'static str| (given && !self.reads(key), key);
+        let routes = self.architecture.block().is_some_and(|block| block.moe.is_some());
+        let experts = [RecomputeModule::Moe, RecomputeModule::MoeAct, RecomputeModule::SharedExperts];
+        let of_experts = match &t.activation_checkpointing {
+            Some(Checkpointing::Modules(modules)) => modules.iter().any(|module| experts.contains(module)),
+            _ => false,
+        };
         [
+            (of_experts && !routes, "training.activation_checkpointing.modules (experts' alone: the model has none)"),
             (tower && !self.sees(), "training.lora.vision_tower"),
             (
                 lora.is_some() && t.gradient_dtype.is_some(),

@@ -113,6 +113,13 @@ pub(super) fn note(
     let old = is_before_ampere(gpu.generation);
     let half = storage.compute.bytes() < 4;
     let name = &gpu.name;
+    if gpu.generation == Generation::Pascal && training.compile {
+        // torch/_inductor/exc.py, `GPUTooOldForTriton`: below compute capability 7.0 nothing is compiled.
+        notes.fault(
+            keys::training::compile,
+            format!("true: Triton, which torch.compile writes kernels in, has none for {name}"),
+        );
+    }
     if old && storage.compute == Element::Bf16 {
         // torch.cuda.is_bf16_supported: emulated below compute capability 8.0.
         notes.assume(keys::training::precision, format!("{name} has no bf16 units: PyTorch emulates them, slowly"));

@@ -39,12 +39,9 @@ pub(super) fn note(
         return notes.assume("mfu", said);
     }
     let ModelShape::Decoder(decoder) = &architecture.shape else { return };
-    let masked = 6.0
-        * decoder.attention_layers() as f64
-        * decoder.heads as f64
-        * decoder.head_dim as f64
-        * batch.sequence as f64;
-    let share = masked / (6.0 * params.active as f64 + 2.0 * masked);
+    let keys = decoder.attended_keys(batch.sequence);
+    let [all, masked] = [keys.all, keys.masked].map(|keys| 12.0 * (decoder.heads * decoder.head_dim) as f64 * keys);
+    let share = masked / (6.0 * params.active as f64 + all);
     if share > SHARE {
         let counted = format!(
             "6 N + 12 L h s operations a token are counted, {:.0} % of them masked scores that fused kernels skip",

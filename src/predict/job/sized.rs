@@ -10,6 +10,8 @@ use crate::plan::keywords::ModelType;
 
 /// A published model's own shape is kept for sizes this near to it.
 const NEAR: f64 = 0.06;
+/// Sizes that the nearest shape misses by more than this are not answered.
+const FAR: f64 = 1.5;
 /// Keys that say how deep stacks of layers are.
 const DEPTHS: [&str; 5] = ["num_hidden_layers", "num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers"];
 /// Keys that say how wide convolutions are.
@@ -42,6 +44,13 @@ pub(super) fn of_kind(catalog: &Catalog, kind: ModelType, billions: f64) -> Resu
         resized(&preset.hf_config, wanted)?
     };
     let params = total(&architecture) as f64 / 1e9;
+    if (params / billions).ln().abs() > FAR.ln() {
+        let words = format!(
+            "{billions}: the nearest {kind} that the catalogue has the shape of is {}, with {params:.3}; give that, or model.architecture",
+            preset.name
+        );
+        return Err(Fault::of(key, words));
+    }
     let shape = if params * 1e9 == preset.params as f64 { "a" } else { "a deeper, wider or smaller" };
     let said = format!("{key}: {billions} stands for {shape} {}: {} ({params:.3} B)", preset.name, architecture.name);
     Ok((Architecture { name: format!("{}-like {billions}B", preset.name), ..architecture }, vec![said]))

@@ -76,6 +76,26 @@ impl Job {
     }
 }
 
+/// Refuses gradients of 8 bits, which no framework keeps and NCCL does not sum, and says of states in 8 bits who has them.
+fn eight_bits(plan: &Plan, degrees: &Degrees, notes: &mut Notes) {
+    let is_one = |given: Option<Dtype>| matches!(given, Some(Dtype::Fp8 | Dtype::Int8));
+    let gradients = [
+        (keys::training::gradient_dtype, plan.training.gradient_dtype),
+        (keys::distribution::reduce_dtype, plan.distribution.reduce_dtype),
+    ];
+    for (key, given) in gradients {
+        if let Some(given) = given.filter(|given| is_one(Some(*given))) {
+            notes.fault(key, format!("{given}: gradients have 16 or 32 bits; must be fp32, bf16 or fp16"));
+        }
+    }
+    let optimizer = plan.training.optimizer;
+    let plain = matches!(optimizer, None | Some(Optimizer::Adamw | Optimizer::AdamwFused | Optimizer::AdamwLoop));
+    if plain && is_one(plan.training.optimizer_state_dtype) && !has_typed_masters(degrees.engine, optimizer) {
+        let words = "8 bits, without their scales: AdamW has none so; adamw-8bit counts what bitsandbytes keeps";
+        notes.assume(keys::training::optimizer_state_dtype, words);
+    }
+}
+
 /// The row of the contract's table, with what the plan says of single types.
 pub(super) fn resolve(
     plan: &Plan,
@@ -85,6 +105,7 @@ pub(super) fn resolve(
 ) -> Storage {
     let precision = notes.or(keys::training::precision, plan.training.precision, profile.defaults.precision.is);
     let engine_rules = &profile.data_parallel;
+    eight_bits(plan, degrees, notes);
     let row = row(plan, profile, (precision, degrees));
     let fp16 = precision == Precision::Fp16Fp32Master && plan.training.gradient_dtype.is_none();
     if fp16 {
@@ -99,6 +120,7 @@ pub(super) fn resolve(
     } else {
         None
     };
+    let casts = plan.training.mode == Some(Mode::Inference) && row.weight != row.compute && !row.fp8;
     let trains_in_fp8 = row.fp8 && plan.training.mode != Some(Mode::Inference);
     Storage {
         // Megatron-LM reduces gradients in fp32 for bf16 only (megatron/training/arguments.py,
@@ -123,6 +145,9 @@ pub(super) fn resolve(
             ReduceType::Gathered => row.seen,
         }),
         kv_cache: plan.training.kv_cache_dtype.map(element),
+        // Nothing gathers weights to generate: whoever keeps them wider casts them in each pass.
+        autocast: row.autocast || casts,
+        seen: if casts { row.weight } else { row.seen },
         fp8_weights: trains_in_fp8 && plan.training.fp8_param_gather == Some(true),
         operands: (trains_in_fp8 && profile.modules.transformer_engine.is)
             .then(|| operands(plan, hardware.gpu.generation)),

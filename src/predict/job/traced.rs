@@ -127,7 +127,8 @@ fn without_effect(plan: &Plan, model: &Arc<TracedModel>, notes: &mut Notes) {
     let frozen = t.lora.is_some() || t.frozen.as_ref().is_some_and(|parts| !parts.is_empty());
     if frozen && model.traces.all().any(|trace| trace.links.is_none()) {
         notes.assumptions.push(
-            "model.trace: an older tape, which does not say what its parts read of each other: where some are frozen,              memory may be off; trace it again"
+            "model.trace: an older tape, which does not say what its parts read of each other: where some are frozen, \
+             memory may be off; trace it again"
                 .to_owned(),
         );
     }

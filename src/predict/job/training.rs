@@ -159,7 +159,8 @@ pub(super) fn resolve(
             false => Checkpointing::None,
         }),
         loss,
-        compile: part.compile.unwrap_or(false),
+        // A trace holds the operators that ran.
+        compile: part.compile.unwrap_or(false) && !matches!(architecture.shape, ModelShape::Traced(_)),
         dropout: dropout(part.dropout, mode, profile, notes),
         optimizer_in_backward: part.optimizer_in_backward.unwrap_or(false),
         cpu_offload: part.cpu_offload.unwrap_or(offload),
@@ -175,7 +176,7 @@ pub(super) fn resolve(
         lora,
         frozen: frozen(part.frozen.as_deref().unwrap_or_default(), architecture, notes),
         weight_decay: part.weight_decay.unwrap_or(if adam && optimizer != Optimizer::Rmsprop { 0.01 } else { 0.0 }),
-        gradient_clipping: clipping(part.gradient_clipping, mode, profile, notes),
+        gradient_clipping: clipping(part, mode, profile, notes),
         padded_batch: part.padded_batch.unwrap_or(false),
         keep_outputs: part.keep_outputs.unwrap_or(false),
         use_cache: part.use_cache.unwrap_or(true),
@@ -260,8 +261,16 @@ fn launch_blocking(part: &TrainingPart, profile: &Profile, notes: &mut Notes) ->
 }
 
 /// Norms of all gradients are taken once a step: as the plan says, or as the framework does.
-fn clipping(given: Option<bool>, mode: Mode, profile: &Profile, notes: &mut Notes) -> bool {
-    let default = profile.defaults.gradient_clipping.is;
+fn clipping(part: &TrainingPart, mode: Mode, profile: &Profile, notes: &mut Notes) -> bool {
+    let given = part.gradient_clipping;
+    let applied = mode == Mode::Train && part.optimizer_in_backward == Some(true);
+    if applied && given == Some(true) {
+        // torchtune, recipes/full_finetune_single_device.py: "Gradient clipping is not supported with optimizer in bwd."
+        let words =
+            "true: the norm of all gradients is known when each has been applied (training.optimizer_in_backward)";
+        notes.fault(keys::training::gradient_clipping, words);
+    }
+    let default = profile.defaults.gradient_clipping.is && !applied;
     match mode {
         Mode::Train if default => notes.or(keys::training::gradient_clipping, given, default),
         _ => given.unwrap_or(default),

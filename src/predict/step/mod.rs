@@ -250,7 +250,7 @@ pub(in crate::predict) fn accumulates_whole(job: &Job) -> bool {
 }
 
 /// Whether PyTorch's FSDP reduces gradients layer by layer. Under a pipeline they may wait for the last micro-batch.
-fn is_reduced_by_unit(job: &Job) -> bool {
+pub(in crate::predict) fn is_reduced_by_unit(job: &Job) -> bool {
     let degrees = &job.degrees;
     let ranks = degrees.data.saturating_mul(degrees.context);
     let shares = degrees.sharding == Sharding::Zero3 && (degrees.engine.is_fsdp() || degrees.engine == Engine::Ddp);

@@ -315,22 +315,32 @@ impl StepTimeline {
         // What is left of rounding is no wait.
         let bubble = seconds - kernels - launch - communication;
         let bubble = if bubble > 1e-9 * seconds { bubble } else { Seconds::ZERO };
-        finish(job, cost, [seconds, communication, bubble, launch])
+        finish(job, cost, [seconds, communication, bubble, launch], self.share_of_mean(&own))
+    }
+
+    /// How busy a stage is in the mean, of what one of them is.
+    fn share_of_mean(&self, own: &Stage) -> f64 {
+        let stages = self.stages.iter().map(|group| group.count).sum::<usize>() as f64;
+        let all = self.stages.iter().map(|group| group.stage.card.all().0 * group.count as f64).sum::<f64>();
+        let own = own.card.all().0;
+        if own > 0.0 && stages > 0.0 { all / stages / own } else { 1.0 }
     }
 }
 
-fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Seconds; 4]) -> StepTime {
+/// `mean` is how busy a GPU of all stages is, of what one of this stage is.
+fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Seconds; 4], mean: f64) -> StepTime {
     let seconds = step.0;
     let input = job.architecture.input();
     let tokens = job.batch.tokens() as f64;
     let gpus = job.degrees.num_gpus as f64;
     let per_gpu = tokens / seconds / gpus;
     let train = job.training.mode == Mode::Train;
-    // (6 N + 12 L h s) a token, N with embeddings, L those layers that attend (CONTRACT); a third of it is the forward pass.
-    let seen = job.batch.sequence.saturating_add(job.batch.past) as f64;
-    let attention = job.decoder().map_or(0.0, |decoder| {
-        12.0 * decoder.attention_layers() as f64 * (decoder.heads * decoder.head_dim) as f64 * seen
-    });
+    // (6 N + 12 L h s) a token, N with embeddings, L those layers that attend (CONTRACT), s a window's tokens where a layer has
+    // one; a third of it is the forward pass.
+    let seen = job.batch.sequence.saturating_add(job.batch.past);
+    let attention = job
+        .decoder()
+        .map_or(0.0, |decoder| 12.0 * (decoder.heads * decoder.head_dim) as f64 * decoder.attended_keys(seen).all);
     let share = if train { 1.0 } else { 1.0 / 3.0 };
     let (dense, _) = peak(job, Unit::Matrix(job.storage.compute), true);
     // A reference model's pass trains nothing.
@@ -362,20 +372,20 @@ fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Second
         mbu: bytes / seconds / job.hardware.gpu.bandwidth.0,
         total_hours: hours,
         total_cost: hours.zip(job.price_per_gpu_hour).map(|(hours, price)| hours * gpus * price),
-        power: power(job, cost, seconds),
+        power: power(job, [cost.compute * mean, cost.memory_bound * mean], seconds),
     }
 }
 
-/// Average power of one GPU over a step of `seconds`.
-fn power(job: &Job, cost: &Cost, seconds: f64) -> Option<Watts> {
+/// Average power of one GPU over a step of `seconds`, whose kernels compute and move memory so long.
+fn power(job: &Job, kernels: [Seconds; 2], seconds: f64) -> Option<Watts> {
     let board = job.hardware.gpu.tdp?.0;
     let limit = job.hardware.power_limit_w.map_or(board, |limit| limit.min(board));
     let curve = &job.speed.curves.matrix;
     let idle = board * curve.idle_power;
-    let (compute, memory) = (cost.compute.0, cost.memory_bound.0);
+    let [compute, memory] = kernels.map(|part| part.0);
     let waiting = (seconds - compute - memory).max(0.0);
     let busy = (compute + curve.dram_power * memory + curve.waiting_power * waiting) / seconds;
-    Some(Watts(idle + (limit - idle).max(0.0) * busy.min(1.0)))
+    Some(Watts((idle + (limit - idle).max(0.0) * busy.min(1.0)).min(limit)))
 }
 
 impl Flops {

@@ -20,6 +20,16 @@ pub enum Recompute {
     Modules(RecomputedModules),
 }
 
+impl Recompute {
+    /// What of it `tape` has.
+    pub fn of(self, tape: &Tape) -> Self {
+        match self {
+            Self::Modules(modules) => Self::Modules(modules.of(tape)),
+            other => other,
+        }
+    }
+}
+
 /// Modules whose operators are recomputed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RecomputedModules {
@@ -107,10 +117,7 @@ pub fn uses(tape: &Tape, recompute: Recompute) -> Uses {
     let (mut last, mut saves) = (vec![0; count], vec![0; count]);
     let mut again = vec![false; tape.ops.len()];
     let mut products = 0;
-    let recompute = match recompute {
-        Recompute::Modules(modules) => Recompute::Modules(modules.of(tape)),
-        other => other,
-    };
+    let recompute = recompute.of(tape);
     for (at, op) in tape.ops.iter().enumerate() {
         for id in tape.ids(op.inputs).iter().chain(tape.ids(op.outputs)) {
             last[tape.storage(*id).0 as usize] = u32::try_from(at).unwrap_or(u32::MAX);
@@ -123,10 +130,7 @@ pub fn uses(tape: &Tape, recompute: Recompute) -> Uses {
         }
         again[at] = match recompute {
             Recompute::All | Recompute::SelectiveOp { .. } => true,
-            other => {
-                runs_again(op, at, usize::MAX, other, &mut products)
-                    && !(matches!(op.name, "input_norm" | "mlp_norm") && is_fused_norm(tape, at))
-            }
+            other => runs_again(tape, at, usize::MAX, other, &mut products),
         };
     }
     let came_in = came_in(tape, recompute);
@@ -259,12 +263,15 @@ pub fn again_inside(tape: &Tape, at: usize, recompute: Recompute) -> bool {
 }
 
 /// Whether the operator at `at` runs again in the backward pass; `products` counts matrix multiplications so far.
-pub fn runs_again(op: &Op, at: usize, stop: usize, recompute: Recompute, products: &mut u32) -> bool {
+pub fn runs_again(tape: &Tape, at: usize, stop: usize, recompute: Recompute, products: &mut u32) -> bool {
+    let op = &tape.ops[at];
     match recompute {
         Recompute::Nothing => false,
         Recompute::All => at < stop && !op.stays,
         Recompute::SelectiveOp { .. } => !kept_product(op, products),
-        Recompute::Modules(modules) => modules.hold(op),
+        Recompute::Modules(modules) => {
+            modules.hold(op) && !(matches!(op.name, "input_norm" | "mlp_norm") && is_fused_norm(tape, at))
+        }
     }
 }
 

@@ -37,6 +37,7 @@ use crate::units::{Bytes, BytesPerSec, Flops, Seconds};
 use detailed_pass::PassFlops;
 use operator_row::{OperatorRow, gather_by_name};
 use optimizer::optimizer;
+use traffic::additions;
 pub(in crate::predict) use units::ModuleSharder;
 
 /// One micro-batch through each tape of a walk.
@@ -50,8 +51,10 @@ pub(in crate::predict) struct Passes {
 /// What a pass depends on beside its operators and the GPU: two jobs that agree in it and in those have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::predict) struct Variant {
-    /// Micro-batches a step: how many, where casts of weights are shared by them, else whether there are several.
+    /// Micro-batches that share casts of weights.
     micro_batches: u64,
+    /// Gradients are added to others in so many of so many micro-batches.
+    additions: (u64, u64),
     /// Weights are gathered from so many ranks or more: none, or two.
     gathers: bool,
     /// They stay gathered over all micro-batches.
@@ -65,7 +68,8 @@ impl Variant {
         let steps = job.batch.accumulation;
         let shared = job.storage.fp8 && job.modules.fp8_weights_once.is;
         Self {
-            micro_batches: if shared { steps } else { steps.min(2) },
+            micro_batches: if shared { steps } else { 1 },
+            additions: additions(job),
             gathers: job.degrees.sharding == Sharding::Zero3 && job.degrees.shard_ranks > 1,
             stay_gathered: is_whole(job),
             by_module: ModuleSharder::of(job),

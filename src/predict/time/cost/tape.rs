@@ -34,6 +34,14 @@ fn executed(op: &Op, flops: f64) -> f64 {
     if let Work::Attention(scores) = op.work { flops * scores.visible } else { flops }
 }
 
+/// How often the work of so many products is in an operator: kernels that do several things at a time, as those of the delta
+/// rule, have the shape of one of them.
+fn products_of(product: &MatMul, products: f64, flops: f64) -> f64 {
+    let own = products * product.flops();
+    // What rounding leaves is no work.
+    if flops > own * (1.0 + 1e-9) && own > 0.0 { flops / own } else { 1.0 }
+}
+
 /// Operators from the first to the last that reads a routed expert's matrix.
 fn of_experts(tape: &Tape) -> Range<usize> {
     if !tape.weights.iter().any(|weight| weight.part == Part::Expert) {
@@ -62,8 +70,8 @@ struct RerunCourse {
 }
 
 impl RerunCourse {
-    fn runs_again(&mut self, op: &Op, at: usize) -> bool {
-        runs_again(op, at, self.stop, self.recompute, &mut self.products)
+    fn runs_again(&mut self, tape: &Tape, at: usize) -> bool {
+        runs_again(tape, at, self.stop, self.recompute, &mut self.products)
     }
 
     /// Whether what is there several times over runs again each time or never. Every second product does so unlike.
@@ -87,7 +95,7 @@ impl DetailedPass {
     /// One micro-batch through `tape`, of which `recompute` runs again.
     pub(in crate::predict) fn of(job: &Job, kernels: &Kernels<'_>, tape: &Tape, recompute: Recompute) -> Self {
         let mut tally = Tally { job, kernels, tape, sums: Self::empty(), launches: Launches::default() };
-        tally.operators(if tape.plain { Recompute::Nothing } else { recompute });
+        tally.operators(if tape.plain { Recompute::Nothing } else { recompute.of(tape) });
         tally.sums
     }
 }
@@ -161,7 +169,7 @@ impl Tally<'_> {
         let train = self.job.training.mode == Mode::Train;
         let before = self.sums.pass.card;
         if op.work == Work::Sent {
-            let again = train && course.runs_again(op, at);
+            let again = train && course.runs_again(tape, at);
             self.rearranged(op, again);
             return;
         }
@@ -173,7 +181,7 @@ impl Tally<'_> {
         }
         let compute = self.products(op);
         let fused = matches!(op.work, Work::Attention(_));
-        let again = train && course.runs_again(op, at);
+        let again = train && course.runs_again(tape, at);
         let inner = again_inside(tape, at, course.recompute) && train;
         for rerun in [false].into_iter().chain(again.then_some(true)).chain(inner.then_some(true)) {
             let seconds = self.run_forward(op, compute.forward, rerun);
@@ -276,7 +284,11 @@ impl Tally<'_> {
             let keeps = if adds { self.job.speed.curves.matrix.gradient } else { 1.0 };
             backward += self.kernels.product(&of_weight, op.unit, rate * keeps * keeps_weight);
         }
-        PassCosts { forward, backward }
+        let products = [of_input, of_weight].into_iter().filter(|is| *is).count() as f64;
+        PassCosts {
+            forward: forward * products_of(product, 1.0, op.flops_forward),
+            backward: backward * products_of(product, products, op.flops_backward),
+        }
     }
 
     fn run_forward(&mut self, op: &Op, compute: Seconds, rerun: bool) -> Seconds {

@@ -6,6 +6,7 @@ use crate::plan::keywords::{Engine, Mode, Sharding};
 use crate::predict::job::Job;
 use crate::predict::memory::resident::quantised;
 use crate::predict::step::pipeline::is_whole;
+use crate::predict::step::{accumulates_whole, is_reduced_by_unit};
 
 /// Arithmetic of an operator that PyTorch's counter leaves out: at least one operation for
 /// each element that it reads or writes, whichever are more. It places the operator on the
@@ -108,7 +109,7 @@ pub(in crate::predict) fn backward_bytes(job: &Job, tape: &Tape, op: &Op) -> Bac
         if matches!(flow, Flow::New | Flow::View | Flow::InPlace) {
             let tensor = tape.get(*id);
             if matches!(tensor.home, Home::Weight(_)) {
-                let bytes = tensor.numel.saturating_mul(weight_gradient_bytes(job, tensor.element.bytes()));
+                let bytes = weight_gradient_bytes(job, tensor.numel, tensor.element.bytes());
                 moved.gradients = moved.gradients.saturating_add(bytes);
             } else {
                 moved.activations = moved.activations.saturating_add(tensor.bytes());
@@ -123,18 +124,30 @@ pub(super) fn adds_to_gradient(job: &Job) -> bool {
     job.profile.data_parallel.gradients_stay.is && job.training.gradient_accumulation_fusion
 }
 
-/// Bytes moved for each element of a weight's gradient: read and written where the matmul adds to the main gradient
-/// itself; else written, and where another one is there already read again with that one, and their sum written.
-fn weight_gradient_bytes(job: &Job, element: u64) -> u64 {
+/// In how many of so many micro-batches a weight's gradient meets one that is there already. Those that do not stay over
+/// the step are the first micro-batch's own (torch/csrc/autograd/functions/accumulate_grad.h takes what it is handed where there
+/// is none); those that FSDP reduces layer by layer are gone before the next.
+pub(super) fn additions(job: &Job) -> (u64, u64) {
+    let batches = job.batch.accumulation.max(1);
+    if job.profile.data_parallel.gradients_stay.is {
+        (1, 1)
+    } else if is_reduced_by_unit(job) && !accumulates_whole(job) {
+        (0, 1)
+    } else {
+        (batches - 1, batches)
+    }
+}
+
+/// Bytes moved for a weight's gradient in a micro-batch, as the mean over the step: read and written where the matmul adds to
+/// the main gradient itself; else written, and where another one is there already read again with that one, and their sum
+/// written.
+fn weight_gradient_bytes(job: &Job, elements: u64, element: u64) -> u64 {
     let main = job.storage.gradient.bytes();
     if adds_to_gradient(job) {
-        return 2 * main;
+        return elements.saturating_mul(2 * main);
     }
-    if job.batch.accumulation > 1 || job.profile.data_parallel.gradients_stay.is {
-        2 * element + 2 * main
-    } else {
-        element
-    }
+    let (times, batches) = additions(job);
+    elements.saturating_mul(element * batches + (element + 2 * main) * times) / batches
 }
 
 /// Bytes that FSDP moves within a GPU for each element of a tape's weights, forward and backward. FSDP2 copies what it
