@@ -331,7 +331,7 @@ impl State {
         // One that the catalogue does not know may be the plan's own custom one, but not a known one of the plan.
         let known = self.catalog.gpu(&planned.name).is_some();
         // A part of a GPU (MIG) has a name that no GPU has.
-        let whole = self.monitor.devices().iter().filter(|device| device.mig.is_none());
+        let whole = self.monitor.run_devices().map(|(_, device)| device).filter(|device| device.mig.is_none());
         // Thousands of GPUs have a name or two.
         let mut looked_up: Vec<(&str, Option<Bytes>)> = Vec::new();
         let other = whole.filter(|device| device.name.value().is_some()).find(|device| {

@@ -182,8 +182,8 @@ fn on_sample(state: &mut State, sample: Sample) -> Vec<Effect> {
         state.run.telemetry.find_rhythm(&state.monitor);
     }
     state.run.telemetry.follow(&state.monitor, state.now);
-    set_against(state);
     cluster::on_sample(state);
+    set_against(state);
     exhaustion::look(state);
     outlook::look(state);
     trail::note(state);

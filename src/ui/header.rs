@@ -16,7 +16,7 @@ use crate::compare::{Residual, RunPhase};
 use crate::predict::{Prediction, Verdict};
 use crate::printable::printable;
 use crate::reading::playback::Playback;
-use crate::reading::{Activity, DeviceSample, SourceKind};
+use crate::reading::{Activity, SourceKind};
 use crate::units::{BytesPerSec, Seconds, three_figures};
 
 /// A plan's name is not cut below this.
@@ -163,7 +163,7 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
             let style = if live { theme.good() } else { theme.warning() };
             let mut spans = vec![Span::styled(info.kind.word(), style)];
             let elsewhere = info.kind == SourceKind::Prometheus;
-            if elsewhere && state.monitor.devices().iter().any(DeviceSample::is_simulated) {
+            if elsewhere && state.monitor.run_devices().any(|(_, device)| device.is_simulated()) {
                 spans.push(Span::styled(" of a demo", theme.warning()));
             }
             match &state.recordings.playback {

@@ -25,7 +25,7 @@ fn open() -> State {
 }
 
 /// The same under another name: a plan of a person's own is compared at once.
-fn opened(name: &str) -> State {
+pub fn opened(name: &str) -> State {
     let (_, text) = EXAMPLES.iter().find(|(name, _)| *name == "70b_hybrid_training").unwrap();
     let text = text
         .replace("batch_size: 128 ", "batch_size: 2048 ")
@@ -45,7 +45,7 @@ fn expected(state: &State, rank: usize) -> Bytes {
 }
 
 /// A GPU that does what the plan says; counters differ by a percent from one to the next.
-fn healthy(state: &State, rank: usize, at: Moment) -> DeviceSample {
+pub fn healthy(state: &State, rank: usize, at: Moment) -> DeviceSample {
     let around = |value: f64| value * (1.0 + 0.005 * ((rank * 7919 % 5) as f64 - 2.0));
     let used = expected(state, rank);
     let total = Bytes::from_mib(81_559);

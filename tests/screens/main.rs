@@ -15,6 +15,7 @@ mod habits;
 mod keys;
 mod lesson;
 mod mouse;
+mod of_the_job;
 mod operators;
 mod places;
 mod proposal;

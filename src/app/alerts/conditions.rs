@@ -55,7 +55,7 @@ const fn whether(is: bool) -> Crossing {
 pub fn of(state: &State) -> Vec<Condition> {
     let rules = &state.run.alerts.rules;
     let mut conditions = Vec::new();
-    for device in state.monitor.devices() {
+    for (_, device) in state.monitor.run_devices() {
         let gpu = state.monitor.gpu_name(device);
         conditions.extend(
             [memory(&gpu, device, rules), temperature(&gpu, device, rules), trouble(&gpu, device, &state.run.alerts)]

@@ -93,6 +93,12 @@ impl Cluster {
         self.nodes > 1
     }
 
+    /// Whether only some of what the source tells of is the job's: one was chosen, or a file lists its GPUs.
+    #[must_use]
+    pub fn is_narrowed(&self) -> bool {
+        (self.selector.is_some() || self.rank_file.is_some()) && self.seen.iter().any(Option::is_some)
+    }
+
     /// The job's GPUs in the order of its ranks.
     #[must_use]
     pub const fn layout(&self) -> &RankLayout {

@@ -182,6 +182,30 @@ impl Monitor {
         self.sample.as_ref().map_or(&[], |sample| &sample.devices)
     }
 
+    /// Whether the GPU at a place of the newest sample may be the run's: where a job was chosen, or a file lists its GPUs, its own
+    /// alone are.
+    #[must_use]
+    pub fn is_of_run(&self, position: usize) -> bool {
+        !self.cluster.is_narrowed() || self.cluster.layout().rank_at(position).is_some()
+    }
+
+    /// The devices that may be the run's, with their places in the newest sample.
+    pub fn run_devices(&self) -> impl Iterator<Item = (usize, &DeviceSample)> {
+        self.devices().iter().enumerate().filter(|(position, _)| self.is_of_run(*position))
+    }
+
+    /// Whether there are GPUs and none is of the job that was chosen.
+    #[must_use]
+    pub fn has_no_gpu_of_job(&self) -> bool {
+        !self.devices().is_empty() && self.run_devices().next().is_none()
+    }
+
+    /// Whether nobody uses any device that may be the run's.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.run_devices().all(|(_, device)| device.is_idle())
+    }
+
     /// The processes of the newest sample: those that are sought, in the order that was chosen;
     /// with their children where they are looked at closely.
     #[must_use]
@@ -272,7 +296,10 @@ impl Monitor {
     /// tells other pids; the shown one where nothing is attached. None while the attached process is on none.
     #[must_use]
     pub fn run_device(&self) -> Option<usize> {
-        let Some(attached) = &self.attached else { return Some(self.shown_device()) };
+        let Some(attached) = &self.attached else {
+            let first = || self.run_devices().next().map(|(position, _)| position);
+            return Some(self.shown_device()).filter(|position| self.is_of_run(*position)).or_else(first);
+        };
         match attached.device {
             Some(index) => self.devices().iter().position(|device| device.index == index),
             None => (attached.state == AttachedState::Unmatched).then(|| self.shown_device()),

@@ -32,7 +32,7 @@ impl LastAttempt {
         let is_gone = match &monitor.attached {
             Some(attached) => attached.state == AttachedState::Ended,
             // One that only loads has nothing to compare yet.
-            None => !monitor.devices().iter().any(works),
+            None => !monitor.run_devices().any(|(_, device)| works(device)),
         };
         let ran_out = run.out_of_memory(monitor, now).filter(|_| is_gone);
         let (Some(message), Some(last)) = (ran_out, &self.observed) else {
@@ -60,8 +60,7 @@ fn works(device: &DeviceSample) -> bool {
 
 /// The next process begins with peaks of its own, where it is not attached and so has none of its own anyway.
 pub fn forget_peaks(monitor: &mut Monitor) {
-    let is_idle = || monitor.devices().iter().all(DeviceSample::is_idle);
-    if monitor.attached.as_ref().is_none_or(AttachedProcess::has_ended) && is_idle() {
+    if monitor.attached.as_ref().is_none_or(AttachedProcess::has_ended) && monitor.is_idle() {
         monitor.peaks.clear();
     }
 }

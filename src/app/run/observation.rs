@@ -32,10 +32,10 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
     let found = match &monitor.attached {
         // Which process it is cannot be told: the device's totals are what there is.
         Some(attached) if attached.state != AttachedState::Unmatched => of_process(sample, attached),
-        None if sample.devices.iter().all(DeviceSample::is_idle) && run.is_logged(monitor) => of_log(),
+        None if monitor.is_idle() && run.is_logged(monitor) => of_log(),
         // What nobody uses differs from no plan.
-        None if sample.devices.iter().all(DeviceSample::is_idle) => return None,
-        Some(_) | None => of_fullest_device(monitor, sample)?,
+        None if monitor.is_idle() => return None,
+        Some(_) | None => of_fullest_device(monitor)?,
     };
     let device = found.position.and_then(|position| Some((position, sample.devices.get(position)?)));
     let rates = match device {
@@ -308,11 +308,11 @@ const fn of_log() -> RunMemory {
     }
 }
 
-fn of_fullest_device(monitor: &Monitor, sample: &Sample) -> Option<RunMemory> {
+fn of_fullest_device(monitor: &Monitor) -> Option<RunMemory> {
     // Among those that answer, by the peak, which only grows: the choice does not flicker between equals.
     let peak_of = |position: usize| monitor.peaks.get(position).copied().flatten();
     let used = |device: &DeviceSample| device.memory.map(|memory| memory.used);
-    let (position, device) = sample.devices.iter().enumerate().max_by_key(|(position, device)| {
+    let (position, device) = monitor.run_devices().max_by_key(|(position, device)| {
         (device.memory.value().is_some(), peak_of(*position), std::cmp::Reverse(*position))
     })?;
     let memory = used(device);

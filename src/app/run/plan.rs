@@ -90,9 +90,7 @@ pub fn follow(state: &mut State) {
 }
 
 fn is_something_there(state: &State) -> bool {
-    state.monitor.attached.is_some()
-        || state.run.telemetry.is_logged(&state.monitor)
-        || state.monitor.devices().iter().any(|device| !device.is_idle())
+    state.monitor.attached.is_some() || state.run.telemetry.is_logged(&state.monitor) || !state.monitor.is_idle()
 }
 
 /// A process has been attached: it is compared with the plan in front, unless that is a draft of the plan that the run

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{self, Receiver};
 
-use super::{Clock, RequestedSource, calibrations, look, missing_process, open_plan, pattern, recorded, source};
+use super::{
+    Clock, RequestedSource, calibrations, cluster, look, missing_process, open_plan, pattern, recorded, source,
+};
 use crate::app::{
     AttachedState, Editor, Effect, Event, Proposal, Question, RunPlan, SourceState, State, measured_rows, run_verdict,
     update,
@@ -74,7 +76,9 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
         return played::at_end(path, plan, catalog, asked);
     }
     let clock = Clock::start();
+    let rank_file = cluster::rank_file(args.hosts.as_deref())?;
     let mut state = State::on(plan, catalog, asked, clock.now());
+    cluster::watch_job(&mut state, args.job.clone(), rank_file.clone());
     let (requested, _) = source(&choice, (asked, args.log.is_some()), config.access.clone(), &state)?;
     let requested = RequestedSource { later: None, ..requested };
     // Nothing is made up for want of a GPU: what runs now is asked for.
@@ -91,6 +95,7 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
         let read = read.flatten();
         let plan = read.as_ref().map_or_else(|| state.plans.editor.clone(), own);
         state = State::on(plan, state.catalog, Some(pid), clock.now());
+        cluster::watch_job(&mut state, args.job.clone(), rank_file);
         if let Some(read) = &read {
             state.run.telemetry.heed(read);
         }
@@ -119,6 +124,10 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
             happen(&mut state, Event::Sample(Box::new(sample)));
         }
         cpu_wait::learn(&mut state, &mut watched, &mut heard);
+    }
+    if state.monitor.has_no_gpu_of_job() {
+        let job = args.job.as_ref().map_or_else(|| "the file of --hosts".to_owned(), ToString::to_string);
+        return Err(Failure::failed(format!("no GPU is of {}", printable(&job))));
     }
     Ok(state)
 }
@@ -233,7 +242,8 @@ impl Watched {
 /// What is known of a run, for both forms.
 struct Summary<'a> {
     source: Option<&'a SourceInfo>,
-    devices: &'a [DeviceSample],
+    /// Those that may be the run's.
+    devices: Vec<&'a DeviceSample>,
     pid: Option<u32>,
     /// The launcher that was named, where a rank of it is followed.
     launcher: Option<u32>,
@@ -262,7 +272,7 @@ impl<'a> Summary<'a> {
         };
         Self {
             source,
-            devices: state.monitor.devices(),
+            devices: state.monitor.run_devices().map(|(_, device)| device).collect(),
             pid,
             launcher,
             gone: attached

@@ -36,7 +36,8 @@ pub(super) fn alert<'a>(state: &State, width: usize, look: &Look) -> Option<Span
     let devices = state.monitor.devices();
     let own = state.monitor.run_device().and_then(|at| Some(state.monitor.gpu_name(devices.get(at)?)));
     // Of a run on all GPUs each is its own; else the one that is followed.
-    let is_own = |gpu: &Option<String>| planned >= devices.len() as u64 || *gpu == own;
+    let all = state.monitor.run_devices().count() as u64;
+    let is_own = |gpu: &Option<String>| planned >= all || *gpu == own;
     let said = |raised: &&RaisedAlert| match raised.alert {
         Alert::FullIn | Alert::Ended | Alert::OutOfMemory => !raised.outlived,
         Alert::Memory => is_full && is_own(&raised.gpu),
@@ -59,6 +60,10 @@ fn marked<'a>(text: &str, (more, width): (usize, usize), style: Style) -> Option
 pub(super) fn unread(state: &State) -> Option<String> {
     match &state.monitor.source {
         SourceState::Failed(why) if !is_for_cpu(state) => Some(why.clone()),
+        SourceState::Running(_) if state.monitor.has_no_gpu_of_job() => {
+            let job = state.monitor.cluster.selector.as_ref().map_or_else(|| "--hosts".to_owned(), ToString::to_string);
+            Some(printable(&format!("no GPU is of {job}")))
+        }
         SourceState::Running(_) if state.monitor.is_unanswered() => {
             let why = state.monitor.devices().iter().find_map(|device| device.memory.absence())?;
             let words = if let Absence::Failed(words) = why { words.to_string() } else { why.to_string() };

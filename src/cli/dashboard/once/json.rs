@@ -18,7 +18,7 @@ pub fn of(state: &State) -> Value {
     json!({
         "source": source.map(|source| json!({"kind": source.kind, "detail": source.detail})),
         "at": state.monitor.sample.as_ref().map(|sample| sample.at),
-        "gpus": devices.iter().map(device_json).collect::<Vec<_>>(),
+        "gpus": devices.iter().copied().map(device_json).collect::<Vec<_>>(),
         "run": pid.map(|pid| {
             let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
             let modules = hooked.and_then(|run| run.modules.as_ref()).map(hooked::modules_json);
