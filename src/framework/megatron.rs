@@ -53,6 +53,7 @@ pub(super) const MODULES: Modules = Modules {
         "megatron-core 0.16, core/transformer/moe/experts.py, TEGroupedMLP (bias_act_func)",
     ),
     fused_projections: rule(true, CORE),
+    split_projections: rule(false, CORE),
     vocab_multiple: rule(128, "megatron, training/tokenizer/tokenizer.py, _vocab_size_with_padding"),
     autocast: rule(false, CORE),
     fused_sinks: rule(true, SINKS),

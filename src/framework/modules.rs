@@ -153,6 +153,8 @@ pub struct Modules {
     pub experts: Rule<Experts>,
     /// One matrix for queries, keys and values, and one for gate and up, where the family has several.
     pub fused_projections: Rule<bool>,
+    /// A matrix for each of queries, keys, values, gate and up, where the family's class has one for several.
+    pub split_projections: Rule<bool>,
     /// The vocabulary is padded to this many rows a tensor-parallel rank.
     pub vocab_multiple: Rule<u64>,
     /// Mixed precision runs under autocast with its cache of weight copies.
@@ -219,6 +221,12 @@ impl Modules {
             softmax: rule(Softmax::Fused, INDUCTOR),
             ..self
         }
+    }
+
+    /// Whether projections are one matrix, of which the family's class has one or several.
+    #[must_use]
+    pub const fn is_one_matrix(&self, in_class: bool) -> bool {
+        self.fused_projections.is || (in_class && !self.split_projections.is)
     }
 
     /// The same modules with those of Liger's kernels that a plan names in their place.

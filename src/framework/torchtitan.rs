@@ -25,6 +25,10 @@ pub(super) const PROFILE: Profile = Profile {
         global_buffer: rule(false, MODEL),
         experts: rule(Experts::Grouped, "torchtitan, models/moe.py, GroupedExperts"),
         fused_projections: rule(false, "torchtitan, models/llama3/model/model.py, Attention.__init__"),
+        split_projections: rule(
+            true,
+            "torchtune, models/phi3/_component_builders.py, phi3 and phi3_mlp (q_proj, k_proj, v_proj; gate_proj, up_proj)",
+        ),
         vocab_multiple: rule(1, MODEL),
         autocast: rule(false, "torchtitan, models/llama3/infra/parallelize.py, MixedPrecisionPolicy"),
         fused_sinks: rule(true, "torchtitan, models/gpt_oss/model/model.py, FlexAttentionWrapper with sinks"),

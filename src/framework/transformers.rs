@@ -40,6 +40,7 @@ pub(super) const MODULES: Modules = Modules {
     shared_sequence: RING,
     experts: rule(Experts::Loop, "transformers 4.57.6, models/mixtral/modeling_mixtral.py, MixtralSparseMoeBlock"),
     fused_projections: rule(false, "transformers 4.57.6, models/llama/modeling_llama.py, LlamaAttention.__init__"),
+    split_projections: rule(false, "transformers 4.57.6, models/phi3/modeling_phi3.py, Phi3Attention.__init__"),
     vocab_multiple: rule(1, "transformers 4.57.6, modeling_utils.py, resize_token_embeddings (on demand only)"),
     autocast: rule(true, "PyTorch 2.9, aten/src/ATen/autocast_mode.cpp, cached_cast"),
     fused_sinks: rule(false, "transformers 4.57.6, models/gpt_oss/modeling_gpt_oss.py, eager_attention_forward"),

@@ -154,11 +154,12 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     set_optimizer(imported, settings, command);
     let lora = command.contains("lora") || command == "finetune";
     if lora {
-        adapters(imported, settings);
+        adapters(imported, settings, gates(imported, context));
     }
     share_out(imported, context, command);
     imported.say(keys::training::compile, command.starts_with("pretrain"), default("torch.compile in pretraining"));
-    imported.say(keys::training::loss, "chunked", default("chunked_cross_entropy"));
+    // Every chunk's logits and log-probabilities stay for its backward pass: in memory it is a loss in one piece.
+    imported.say(keys::training::loss, "plain", default("chunked_cross_entropy, which keeps every chunk"));
     head(imported, context, settings.on("train.tie_embeddings"));
 }
 
@@ -264,7 +265,16 @@ fn paged(imported: &mut ImportedPlan, settings: &Settings) {
     imported.note("bitsandbytes' PagedAdamW may move its states to the host; they are counted on the GPU");
 }
 
-fn adapters(imported: &mut ImportedPlan, settings: &Settings) {
+/// Whether the model's MLP has a gate: `GptNeoxMLP` has none (`litgpt/config.py`, `mlp_class_name`).
+fn gates(imported: &ImportedPlan, context: &ImportContext) -> bool {
+    const UNGATED: [&str; 3] = ["gpt_neox", "falcon", "phi"];
+    let preset = imported.get(keys::model::preset).and_then(|found| context.catalog.model(found.value.as_str()?));
+    let kind = preset.and_then(|preset| preset.hf_config.get("model_type")).and_then(Value::as_str);
+    let spelled = imported.get(keys::architecture::activation).and_then(|found| found.value.as_str());
+    kind.is_none_or(|kind| !UNGATED.contains(&kind)) && spelled.is_none_or(|activation| activation.ends_with("glu"))
+}
+
+fn adapters(imported: &mut ImportedPlan, settings: &Settings, gated: bool) {
     let bits = settings.text("quantize").and_then(|found| {
         found.and_then(|name| if name.contains('4') { Some(4) } else { name.contains('8').then_some(8) })
     });
@@ -274,7 +284,7 @@ fn adapters(imported: &mut ImportedPlan, settings: &Settings) {
         ("lora_key", &["k_proj"], false),
         ("lora_value", &["v_proj"], true),
         ("lora_projection", &["o_proj"], false),
-        ("lora_mlp", &["gate_proj", "up_proj", "down_proj"], false),
+        ("lora_mlp", if gated { &["gate_proj", "up_proj", "down_proj"] } else { &["up_proj", "down_proj"] }, false),
         ("lora_head", &["lm_head"], false),
     ];
     let on = |name: &str, usual: bool| settings.flag(name).map_or(usual, |found| found.value);

@@ -89,7 +89,7 @@ impl DecoderContext<'_> {
         let linear = |name, to| Linear { name, from: d.hidden, to, bias: d.qkv_bias, part };
         // The gathered input is there while the matrix runs, not while its result is split.
         let gathered = self.gathered_bytes(b, x, part);
-        if d.fused_qkv || self.run.modules.fused_projections.is {
+        if self.run.modules.is_one_matrix(d.fused_qkv) {
             let to = narrow.saturating_mul(2).saturating_add(wide);
             let all = b.linear(x, rows, linear("attention.qkv_proj", to));
             self.gathered(b, gathered, false);

@@ -24,7 +24,7 @@ impl DecoderContext<'_> {
             let middle = self.act(b, up, "mlp.act");
             let dropout = if d.activation_dropout > 0.0 { self.run.dropout_or(d.activation_dropout) } else { 0.0 };
             b.dropout("mlp.dropout", middle, dropout)
-        } else if d.fused_gate_up || self.run.modules.fused_projections.is {
+        } else if self.run.modules.is_one_matrix(d.fused_gate_up) {
             let both = b.linear(x, rows, linear("mlp.gate_up_proj", d.hidden, inner.saturating_mul(2)));
             self.gathered(b, gathered, false);
             let middle = self.gate_of_one(b, both, "mlp.act");
