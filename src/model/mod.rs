@@ -82,7 +82,18 @@ impl Architecture {
     /// The same where those parts are frozen.
     #[must_use]
     pub fn count_with(&self, frozen: FrozenParts, profile: &Profile, vocab_multiple: u64) -> Count {
-        self.of_one_token(profile, vocab_multiple, None, |run| match &self.shape {
+        self.count_adapted((frozen, None), profile, vocab_multiple)
+    }
+
+    /// The same with adapters beside them.
+    #[must_use]
+    pub fn count_adapted(
+        &self,
+        (frozen, adapters): (FrozenParts, Option<&Adapters>),
+        profile: &Profile,
+        vocab_multiple: u64,
+    ) -> Count {
+        self.of_one_token(profile, vocab_multiple, adapters, |run| match &self.shape {
             ModelShape::Traced(model) => traced::count(model, &MicroBatch { frozen, ..run.clone() }),
             _ => self.walk(&MicroBatch { frozen, ..run.clone() }).count(),
         })

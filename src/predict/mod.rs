@@ -43,7 +43,7 @@ use crate::plan::{Fault, HfConfig, Plan};
 use crate::units::Bytes;
 use memory::peak::Peak;
 use memory::{StageDetail, StageRun, overhead};
-use step::{StepTapes, layers};
+use step::{StepTapes, layers, micro_batch};
 use time::cost::{self, Passes};
 use time::decode;
 use time::terms::StepParts;
@@ -92,8 +92,13 @@ pub fn predict_as(job: &Job, fragmentation: Fragmentation) -> Prediction {
     let parts = StepParts { job, step: &step, passes: &passes, classes, largest };
     let time_terms = timeline.terms(&parts, &time);
     let capacity = Capacity { bytes: job.hardware.capacity, needed: stages[largest].device_used };
-    let trained =
-        if job.training.lora.is_some() || !job.training.frozen.is_nothing() { step.walk.count() } else { job.params };
+    let splits = job.degrees.tensor > 1 || job.degrees.expert > 1;
+    let trained = match job.training.lora.is_some() || !job.training.frozen.is_nothing() {
+        // A rank walks its own share.
+        true if splits => micro_batch::count(job),
+        true => step.walk.count(),
+        false => job.params,
+    };
     Prediction {
         fragmentation: match runs[largest].reserved {
             Some(reserved) => Fragmentation::of(stages[largest].peak_allocated, Bytes(reserved)),

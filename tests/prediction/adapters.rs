@@ -51,6 +51,36 @@ fn without_targets_pefts_defaults_stand() {
     assert_eq!(megatron, 32 * RANK * (attention + (4096 + 2 * 11008) + (11008 + 4096)));
 }
 
+/// Whatever ranks share out, the model has all its parameters, and its adapters: Megatron-Bridge's on all four matrices.
+#[test]
+fn ranks_that_share_a_layer_have_the_whole_model() {
+    let of = |degrees: &str| {
+        let text = format!(
+            "model: {{preset: llama-2-7b, framework: megatron, sequence_length: 512}}\ncluster: {{num_gpus: 4}}\n\
+             training: {{lora: {{rank: {RANK}}}}}\ndistribution: {{{degrees}}}\n"
+        );
+        let plan = Document::parse(&text).unwrap().plan().unwrap();
+        let params = predict::of(&plan, catalog()).unwrap().params;
+        (params.total, params.trainable)
+    };
+    let adapters = 32 * RANK * (4 * 4096 + 2 * 4096 + (4096 + 2 * 11008) + (11008 + 4096));
+    // The base has 6 738 415 616; Megatron pads 32 000 rows to a multiple of 128 x 4 = 512: 256 more, in two tables.
+    assert_eq!(of("tensor_parallel: 1"), (6_738_415_616 + adapters, adapters));
+    assert_eq!(of("tensor_parallel: 4"), (6_738_415_616 + 2 * 256 * 4096 + adapters, adapters));
+}
+
+/// Phi-3's class makes queries, keys and values by one matrix (models/phi3); torchtune's (models/phi3/_component_builders.py)
+/// and litgpt's adapters (litgpt/lora.py, `LoRAQKVLinear`) have one each.
+#[test]
+fn frameworks_split_what_a_class_fuses() {
+    let all = ", targets: [q_proj, k_proj, v_proj, gate_proj, up_proj]";
+    let by_hand = 32 * RANK * (3 * (3072 + 3072) + 2 * (3072 + 8192));
+    for framework in ["litgpt", "torchtune"] {
+        assert_eq!(trained(&format!("preset: phi-3-mini, framework: {framework}"), all).unwrap(), by_hand);
+    }
+    assert!(trained("preset: phi-3-mini", all).is_err());
+}
+
 #[test]
 fn families_have_names_of_their_own() {
     let vit = "model_type: vit, hidden_size: 768, num_hidden_layers: 12, num_attention_heads: 12, image_size: 224, \

@@ -3,7 +3,7 @@
 use crate::catalog::Generation;
 use crate::framework::AdapterType;
 use crate::model::{
-    Adapters, AttentionChoice, Cache, Cut, Element, LossRule, MicroBatch, ModelShape, TiedGrad, Types, Walk,
+    Adapters, AttentionChoice, Cache, Count, Cut, Element, LossRule, MicroBatch, ModelShape, TiedGrad, Types, Walk,
 };
 use crate::plan::Checkpointing;
 use crate::plan::keywords::{Attention, Engine, Fp8Recipe, Loss, Mode};
@@ -71,6 +71,13 @@ fn adapters(job: &Job) -> Option<Adapters> {
         restores_input_type: job.modules.restores_input_type.is,
         kernels: lora.kernels.clone(),
     })
+}
+
+/// What a job's model has and trains in all, however GPUs share it.
+pub(in crate::predict) fn count(job: &Job) -> Count {
+    let adapters = adapters(job);
+    let parts = (job.training.frozen, adapters.as_ref());
+    job.architecture.count_adapted(parts, job.profile, job.vocab_multiple())
 }
 
 fn trains(job: &Job) -> bool {

@@ -2,7 +2,7 @@
 
 mod checkpoints;
 pub(in crate::predict) mod layers;
-mod micro_batch;
+pub(super) mod micro_batch;
 pub(in crate::predict) mod outputs;
 pub(in crate::predict) mod pending;
 pub(in crate::predict) mod pipeline;
