@@ -177,6 +177,22 @@ fn ranks_share_a_sequence_under_fsdp2_alone() {
     assert_eq!(job.degrees.engine.name(), "fsdp2");
     let refused = "distribution.engine: fsdp1: ranks share a sequence under fsdp2; must be fsdp2";
     assert_eq!(faults(&plan(", engine: fsdp1")), [refused]);
+    // verl's Ulysses stands in the model (verl/workers/fsdp_workers.py, `ulysses_sequence_parallel_size` under `fsdp`).
+    assert_eq!(faults(&plan(", engine: fsdp1, cp_comm: a2a")), NONE);
+}
+
+/// Where nobody says how many GPUs there are, as many are taken as shards and experts are shared out over evenly: 8 ranks for
+/// 8 experts on each of 4 stages, 8 of a copy's shards.
+#[test]
+fn unsaid_gpus_are_as_many_as_the_degrees_need() {
+    let gpus = |distribution: &str| {
+        let text = format!("model: {{preset: mixtral-8x7b, framework: megatron}}\ndistribution: {{{distribution}}}\n");
+        let plan = Document::parse(&text).unwrap().plan().unwrap();
+        Job::resolve(&plan, catalog()).unwrap().degrees.num_gpus
+    };
+    assert_eq!(gpus("expert_parallel: 8, pipeline_parallel: 4"), 32);
+    assert_eq!(gpus("expert_parallel: 8, tensor_parallel: 2, expert_tensor_parallel: 1"), 8);
+    assert_eq!(gpus("shard_group: 8, sharding: zero1"), 8);
 }
 
 /// A key that would change the figures and does not stands in the first line; one that cannot is refused.

@@ -4,7 +4,7 @@ use super::Notes;
 use crate::framework::{Profile, Rule};
 use crate::plan::keys;
 use crate::plan::keywords::{CpComm, Engine, Mode, MoeDispatcher, Schedule, Sharding, Strategy};
-use crate::plan::{Plan, USUAL_PER_NODE};
+use crate::plan::{DistributionPart, Plan, USUAL_PER_NODE};
 
 /// Degrees of parallelism. `data` x `tensor` x `pipeline` x `context` = `num_gpus`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,11 +102,29 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Opti
     })
 }
 
-/// As many GPUs as the degrees that the plan gives multiply to.
+/// The fewest GPUs that hold the degrees that the plan gives.
 pub(super) fn gpus_of_degrees(plan: &Plan) -> u64 {
     let part = &plan.distribution;
-    let given = [part.data_parallel, part.tensor_parallel, part.pipeline_parallel, part.context_parallel];
-    given.iter().fold(1, |product: u64, degree| product.saturating_mul(degree.unwrap_or(1)))
+    let given = [part.tensor_parallel, part.pipeline_parallel, part.context_parallel];
+    let data = part.data_parallel.unwrap_or_else(|| least_data(part));
+    given.iter().fold(data, |product: u64, degree| product.saturating_mul(degree.unwrap_or(1)))
+}
+
+/// The fewest data-parallel ranks that a copy's shards and the experts are shared out over evenly.
+fn least_data(part: &DistributionPart) -> u64 {
+    let (context, tensor) = (part.context_parallel.unwrap_or(1), part.tensor_parallel.unwrap_or(1));
+    let experts = part.expert_parallel.unwrap_or(1).saturating_mul(part.expert_tensor_parallel.unwrap_or(tensor));
+    let shards = part.shard_group.unwrap_or(1);
+    let of_shards = shards / common_divisor(shards, context).max(1);
+    let of_experts = experts / common_divisor(experts, context.saturating_mul(tensor)).max(1);
+    (of_shards / common_divisor(of_shards, of_experts).max(1)).saturating_mul(of_experts).max(1)
+}
+
+const fn common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 /// All GPUs, where they lie on the nodes as the plan says.

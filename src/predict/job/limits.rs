@@ -6,7 +6,7 @@ use crate::model::{Architecture, Count, Family, Input};
 use crate::plan::Checkpointing;
 use crate::plan::keys;
 use crate::plan::keywords::{
-    Attention, CpuOffload, Engine, Mode, Optimizer, Position, RecomputeModule, Schedule, Sharding,
+    Attention, CpComm, CpuOffload, Engine, Mode, Optimizer, Position, RecomputeModule, Schedule, Sharding,
 };
 
 /// Checks samples against the model's positions, and both against how GPUs share the work.
@@ -165,8 +165,10 @@ fn weights_on_host(degrees: &Degrees, training: &Training, notes: &mut Notes) {
 /// What engines refuse beside what shares samples out.
 fn engines(degrees: &Degrees, training: &Training, notes: &mut Notes) {
     let pipes = degrees.pipeline > 1 && training.mode == Mode::Train;
-    if degrees.context > 1 && degrees.engine == Engine::Fsdp1 && training.mode == Mode::Train {
-        // accelerate 1.15, parallelism_config.py, `_validate_accelerator`.
+    // accelerate 1.15, parallelism_config.py, `_validate_accelerator`. Attention that is told all to all stands in the model, whoever
+    // shards its weights: verl has both (verl/workers/fsdp_workers.py, `ulysses_sequence_parallel_size` under `fsdp`).
+    let in_attention = degrees.exchange == CpComm::AllToAll;
+    if degrees.context > 1 && degrees.engine == Engine::Fsdp1 && training.mode == Mode::Train && !in_attention {
         notes.fault(keys::distribution::engine, "fsdp1: ranks share a sequence under fsdp2; must be fsdp2");
     }
     if pipes && degrees.engine == Engine::Deepspeed {
