@@ -106,10 +106,19 @@ const NEMOTRON_H: &[Module] = &[
 
 const MAMBA: &[Module] = &[("mamba.in_proj", "mixer.in_proj")];
 
-const QWEN_MOE: &[Module] = &[("moe.router", "mlp.gate")];
+// models/qwen2_moe/modeling_qwen2_moe.py, `Qwen2MoeSparseMoeBlock.shared_expert`.
+const QWEN_MOE: &[Module] = &[
+    ("moe.router", "mlp.gate"),
+    ("mlp.gate_proj", "mlp.shared_expert.gate_proj"),
+    ("mlp.up_proj", "mlp.shared_expert.up_proj"),
+    ("mlp.down_proj", "mlp.shared_expert.down_proj"),
+];
 
 const QWEN3_NEXT: &[Module] = &[
     ("moe.router", "mlp.gate"),
+    ("mlp.gate_proj", "mlp.shared_expert.gate_proj"),
+    ("mlp.up_proj", "mlp.shared_expert.up_proj"),
+    ("mlp.down_proj", "mlp.shared_expert.down_proj"),
     ("linear.qkvz_proj", "linear_attn.in_proj_qkvz"),
     ("linear.ba_proj", "linear_attn.in_proj_ba"),
     ("linear.out_proj", "linear_attn.out_proj"),
