@@ -9,6 +9,7 @@ mod tables;
 
 use std::collections::BTreeMap;
 
+use super::adapters;
 use super::imported::ImportedPlan;
 use super::origin::{Origin, Setting};
 use super::settings::Settings;
@@ -174,18 +175,8 @@ fn adapters_of_experts(imported: &mut ImportedPlan) {
     // NeMo-Automodel looks for linear layers as peft does (`components/_peft/module_matcher.py`).
     const BY_PEFT: [&str; 7] =
         ["axolotl", "LLaMA-Factory", "transformers", "ms-swift", "Oumi", "NeMo-Automodel", "NeMo-RL"];
-    const OF_EXPERTS: [&str; 5] = ["all-linear", "gate_proj", "up_proj", "down_proj", "all"];
-    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or("");
-    let active = |part: &str| {
-        part.strip_prefix('a').is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
-    };
-    let mixes = ["moe", "mixtral", "deepseek-v2", "deepseek-v3"].iter().any(|part| preset.contains(part))
-        || preset.split('-').any(active);
-    let targets = imported.get(keys::lora::targets).map(|found| found.value.clone()).unwrap_or_default();
-    let reaches =
-        targets.as_array().is_some_and(|all| all.iter().any(|name| OF_EXPERTS.iter().any(|known| name == known)));
     let core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
-    if BY_PEFT.contains(&imported.tool.as_str()) && !core && mixes && reaches {
+    if BY_PEFT.contains(&imported.tool.as_str()) && !core && adapters::reach_experts(imported) {
         imported.note(
             "not modelled: transformers 5 keeps experts in parameters that adapters of linear layers do not reach; adapters in \
              every expert are counted",
