@@ -179,6 +179,9 @@ fn backend(imported: &mut ImportedPlan, settings: &Settings) -> Option<String> {
     }
     if let Some(experts) = degree(degrees, 'e').filter(|experts| *experts > 1) {
         imported.say(keys::distribution::expert_parallel, experts, found.origin.clone());
+        // One by default, whatever attention has (`api/alloc_mode.py`).
+        let split = degrees.split_once("|ffn:").and_then(|(_, ffn)| degree(ffn, 't')).unwrap_or(1);
+        imported.say(keys::distribution::expert_tensor_parallel, split, found.origin.clone());
     }
     imported.say(keys::cluster::num_gpus, all, found.origin);
     // The allocation says how many of them train.
@@ -286,19 +289,28 @@ fn attention(imported: &mut ImportedPlan, settings: &Settings) {
     imported.set(keys::training::attention, named.map(|found| found.map(|name| super::trainer::implementation(&name))));
 }
 
+/// A prompt and its answer, which is as long as `max_new_tokens` and, with its prompt, as `max_tokens`
+/// (`infra/remote_inf_engine.py`, `agenerate`; `api/cli_args.py`, `GenerationHyperparameters`).
+fn with_answer(settings: &Settings) -> Option<Setting<u64>> {
+    let most = settings.whole("gconfig.max_tokens");
+    let usual = || Origin::Default { framework: VERSION, option: "gconfig.max_new_tokens 16384".to_owned() };
+    let answer = settings.whole("gconfig.max_new_tokens").unwrap_or_else(|| Setting::new(16_384, usual()));
+    let both = settings.whole("train_dataset.max_length").map(|prompt| {
+        let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
+        Setting::new(prompt.value.saturating_add(answer.value), origin)
+    });
+    match (both, most) {
+        (Some(both), Some(most)) => Some(if most.value < both.value { most } else { both }),
+        (both, most) => both.or(most),
+    }
+}
+
 /// A step takes a part of the batch's answers; a pass holds up to `max_tokens_per_mb` of them.
 fn batches(imported: &mut ImportedPlan, settings: &Settings) {
     let whole = |name: &str| settings.whole(name);
-    let answers = settings.holds("gconfig.max_new_tokens");
-    let prompt = whole("train_dataset.max_length");
-    let length = match (prompt, whole("gconfig.max_new_tokens").filter(|_| answers)) {
-        (Some(prompt), Some(answer)) => {
-            let origin = Origin::Derived(format!("{} + {}", prompt.origin, answer.origin));
-            Some(Setting::new(prompt.value.saturating_add(answer.value), origin))
-        }
-        (prompt, None) => prompt,
-        (None, Some(_)) => None,
-    };
+    let answers = settings.is_set("gconfig.n_samples")
+        || ["max_new_tokens", "max_tokens"].iter().any(|name| settings.holds(&format!("gconfig.{name}")));
+    let length = if answers { with_answer(settings) } else { whole("train_dataset.max_length") };
     // Of several turns the whole talk is one sample.
     let talk = whole("max_tokens_per_trajectory");
     imported.set(keys::model::sequence_length, talk.or(length));
