@@ -99,6 +99,8 @@ fn sharding(imported: &mut ImportedPlan, job: &Job) {
             )),
         );
     }
+    // Megatron-DeepSpeed's: no pipeline module around a model of one stage.
+    settings.accept("no_pipeline_parallel");
     if settings.is_set("deepspeed") || settings.is_set("deepspeed_config") {
         settings.accept("deepspeed");
         let file = settings.text("deepspeed_config").and_then(|path| job.context.settings(&path.value, imported));
@@ -110,7 +112,6 @@ fn sharding(imported: &mut ImportedPlan, job: &Job) {
             // Its own arguments say the precision as well (`megatron/arguments.py`).
             None => imported.say(keys::distribution::engine, "deepspeed", Origin::Argument("--deepspeed".into())),
         }
-        settings.accept("no_pipeline_parallel");
         imported.say(keys::model::framework, "megatron-deepspeed", Origin::Argument("--deepspeed".into()));
         imported.drop(keys::model::transformer_impl);
         let stage = settings.whole("zero_stage");
@@ -130,6 +131,11 @@ fn experts(imported: &mut ImportedPlan, job: &Job) {
             imported.drop(keys::distribution::expert_parallel);
         }
         return;
+    }
+    // Without the switch a layer's experts run one after the other (`core/transformer/moe/experts.py`, `SequentialMLP`).
+    if imported.tool == "Megatron-LM" && imported.get(keys::training::moe_grouped_gemm).is_none() {
+        let option = "no --moe-grouped-gemm".to_owned();
+        imported.say(keys::training::moe_grouped_gemm, false, Origin::Default { framework: VERSION, option });
     }
     let given = settings.text("moe_token_dispatcher_type");
     let hybrid = settings.text("moe_flex_dispatcher_backend").is_some_and(|backend| backend.value == "hybridep");

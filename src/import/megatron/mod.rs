@@ -82,8 +82,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         not_modelled(&mut imported, &format!("--spec {}: layers of the project's own", found.value.join(" ")));
     }
     // `slime/utils/arguments.py` and Megatron's own: a layer more that predicts the next but one, and a gate for each head.
+    let further = settings.whole("mtp_num_layers").is_some();
     for name in ["enable_mtp_training", "attention_output_gate"] {
-        if let Some(found) = settings.on(name) {
+        // How many layers predict further `--mtp-num-layers` says (`slime/utils/arguments.py` asks for it).
+        if let Some(found) = settings.on(name).filter(|_| name != "enable_mtp_training" || !further) {
             not_modelled(&mut imported, &format!("{}: layers that no size tells", found.origin));
         }
     }

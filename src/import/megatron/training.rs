@@ -56,6 +56,16 @@ pub fn set(imported: &mut ImportedPlan, job: &Job) {
     if settings.whole("max_padding_length").is_some_and(|found| same(found.value)) {
         settings.accept("max_padding_length");
     }
+    // `0:16 2.4B:320 12B:1536`: tokens, and the batch from there on (`core/num_microbatches_calculator.py`).
+    let schedule = settings.texts("step_batch_size_schedule");
+    let ends = schedule.and_then(|found| {
+        let last = found.value.iter().flat_map(|text| text.split_whitespace()).last()?.rsplit(':').next()?;
+        Some(Setting::new(last.parse::<u64>().ok()?, found.origin))
+    });
+    if let Some(batch) = ends {
+        settings.accept("step_batch_size_schedule");
+        imported.fill(keys::model::batch_size, Some(batch));
+    }
     // Of old Megatron: the micro batch.
     imported.fill(keys::training::micro_batch_size, settings.whole("batch_size"));
     if imported.get(keys::training::micro_batch_size).is_some() && imported.get(keys::model::batch_size).is_none() {
