@@ -319,18 +319,15 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     imported.set(keys::cluster::nodes, world.nodes);
     imported.set(keys::cluster::gpus_per_node, world.per_node);
     imported.miss(keys::cluster::num_gpus, "trainer.nnodes or trainer.n_gpus_per_node is no number");
+    // Logits in parts, made again in the backward pass (`verl/utils/experimental/torch_functional.py`, `FusedLinearForPPO`; under
+    // Megatron `verl/utils/kernel/linear_cross_entropy.py`, by `verl/models/mcore/model_forward_fused.py`).
+    let fused = settings.on("actor_rollout_ref.model.use_fused_kernels");
     let told = settings.text("actor_rollout_ref.actor.strategy");
     if megatron || told.is_some_and(|found| found.value == "megatron") {
         core::set(imported, settings);
         core::low_rank(imported, settings);
-        if let Some(found) = settings.on("actor_rollout_ref.model.use_fused_kernels") {
-            not_modelled(imported, &format!("{}: the last layer and its loss in parts", found.origin));
-        }
     } else {
         low_rank(imported, settings, "actor_rollout_ref.model");
-        // Logits in parts (`verl/utils/experimental/torch_functional.py`, `FusedLinearForPPO`).
-        let fused = settings.on("actor_rollout_ref.model.use_fused_kernels");
-        imported.set(keys::training::loss, fused.map(|found| found.map(|_| "fused")));
         // Fewer than all ranks share a copy, the others hold it again (`fsdp_workers.py`, `create_device_mesh`).
         let size = settings.whole("actor_rollout_ref.actor.fsdp_config.fsdp_size");
         settings.accept("actor_rollout_ref.actor.fsdp_config.fsdp_size");
@@ -349,6 +346,7 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         attention(imported, settings, "actor_rollout_ref.model");
         optimizer(imported, settings, "actor_rollout_ref.actor.optim");
     }
+    imported.set(keys::training::loss, fused.map(|found| found.map(|_| "fused")));
     let on_host = settings
         .iter()
         .map(|(name, _)| name)
