@@ -133,7 +133,10 @@ fn substitute(text: &str, script: &str) -> Option<String> {
         let sign = rest.chars().next().filter(|sign| !sign.is_alphanumeric())?;
         let parts: Vec<&str> = rest.get(sign.len_utf8()..)?.split(sign).collect();
         let [old, new, flags] = parts.as_slice() else { return None };
-        let special = |part: &str| part.contains(['*', '[', ']', '^', '$', '+', '(', ')', '&', '\\', '?']);
+        // A dollar sign is the end of a line at a pattern's end alone.
+        let special = |part: &str| {
+            part.contains(['*', '[', ']', '^', '+', '(', ')', '&', '\\', '?']) || part.ends_with('$')
+        };
         // A dot stands for itself almost always, and for any letter too: only where it is escaped is it plain.
         let old = old.replace("\\.", "\u{1}");
         if special(&old) || old.contains('.') || special(new) || old.is_empty() || !matches!(*flags, "" | "g") {
@@ -187,6 +190,8 @@ mod tests {
             ("v1.5", "s/1.5/2/", None),
             ("a: 4", "s/a: .*/a: 8/", None),
             ("a", "/a/d", None),
+            ("a: ${N}", "s/${N}/8/g", Some("a: 8")),
+            ("a: 4", "s/4$/8/", None),
             ("x y", "s/x/1/; s/y/2/", Some("1 2")),
         ] {
             assert_eq!(substitute(text, script).as_deref(), after, "{script}");
