@@ -107,7 +107,9 @@ pub fn low_rank(
         Some(word) => word.value.contains("lora"),
         None => switched || open || wants_unasked(settings, context, reader, named),
     };
-    if open {
+    // artidoro/qlora, qlora.py: adapters unless `--full_finetune`, loaded ones or new.
+    let spared = settings.flag("full_finetune").is_some_and(|found| !found.value);
+    if open && !spared {
         imported.note("adapters stand on a condition of the script that is not followed: they are taken as made");
     }
     let text = reader.map_or("", ScriptReader::content);
