@@ -120,6 +120,10 @@ fn set(imported: &mut ImportedPlan, settings: Settings, named: &str, context: &I
         }
     }
     padding(settings);
+    // Checkpoints are saved between steps; their weights are converted as they are loaded (`nemo_rl/models/megatron/`).
+    for name in ["checkpointing.enabled", "policy.megatron_cfg.converter_type"] {
+        settings.accept(name);
+    }
     if settings.is("policy.megatron_cfg.enabled") {
         megatron::set(imported, settings);
     } else {

@@ -52,6 +52,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         settings.over(renamed(&file));
     }
     settings.over(renamed(&given));
+    if given.holds("config") {
+        // The module whose registry has it: names of configurations tell it by themselves.
+        settings.accept("module");
+    }
     imported.say(keys::model::framework, "torchtitan", Origin::Program(context.program.shown()));
     set(&mut imported, &settings, context);
     account_for(&mut imported, &settings);
