@@ -287,6 +287,7 @@ fn accumulation(arguments: &mut Settings, settings: &Settings, imported: &Import
 }
 
 fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    swift_names::say_other_code(imported, settings);
     let Some(kind) = settings.text("tuner_type") else { return };
     match kind.value.as_str() {
         "full" => {}

@@ -162,3 +162,17 @@ pub fn say_kind(imported: &mut ImportedPlan, settings: &Settings, kind: &str) {
         _ => {}
     }
 }
+
+/// What runs in place of the modules and losses that are counted.
+pub fn say_other_code(imported: &mut ImportedPlan, settings: &Settings) {
+    if let Some(found) = settings.text("tuner_backend").filter(|found| found.value == "unsloth") {
+        not_modelled(
+            imported,
+            &format!("{}: unsloth's own kernels, which keep less than those that are counted", found.origin),
+        );
+    }
+    // `rlhf_trainers/gkd_loss.py`, `jsd_loss`: log-probabilities of student and teacher over the whole vocabulary.
+    if settings.text("rlhf_type").is_some_and(|found| found.value == "gkd") {
+        not_modelled(imported, "distillation: its loss, which keeps the logits of both models");
+    }
+}
