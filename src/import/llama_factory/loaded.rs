@@ -2,6 +2,7 @@
 
 use super::super::adapters;
 use super::super::imported::ImportedPlan;
+use super::super::liger;
 use super::super::origin::Origin;
 use super::super::rows::not_modelled;
 use super::super::settings::Settings;
@@ -55,6 +56,16 @@ pub fn of_v1(imported: &mut ImportedPlan, settings: &Settings) {
     // Both answers of a pair stand in one sample, which is cut as a whole (`v1/trainers/dpo_trainer.py`, `v1/core/utils/batching.py`).
     if settings.text("stage").is_some_and(|found| matches!(found.value.as_str(), "dpo" | "rm")) {
         imported.set(keys::training::micro_batch_size, settings.whole("per_device_train_batch_size"));
+    }
+    // `v1/plugins/model_plugins/kernels/liger_kernel_ops.py`; the trainer's own loss takes logits (`v1/core/base_trainer.py`).
+    let kernels = settings.text("kernel_config.name").filter(|found| found.value == "liger_kernel");
+    if let Some(found) = kernels {
+        liger::apply(imported, &found.map(|_| true));
+    }
+    // `v1/plugins/model_plugins/parallelization/ulysses.py`.
+    let shared = settings.whole("cp_size").filter(|found| found.value > 1);
+    if let Some(found) = shared.filter(|_| settings.text("cp_mode").is_none_or(|mode| mode.value == "ulysses")) {
+        imported.say(keys::distribution::cp_comm, "a2a", found.origin);
     }
     const KEY: &str = keys::training::precision;
     let default = |option: &str| Origin::Default { framework: "LLaMA-Factory v1", option: option.to_owned() };
