@@ -273,6 +273,9 @@ fn started(path: String, module: bool, python: bool, words: Vec<String>, launche
         container::hand_into(launched);
     }
     let (own, inner) = options_of(wrapper, &words);
+    if name == "ray" {
+        container::of_ray(launched, &own);
+    }
     let options = arguments::read(&own).options;
     let inner_module = ["m", "module", "module_mode"].iter().any(|flag| options.is(flag));
     let plain = ["no_python", "command_mode", "c"].iter().any(|flag| options.is(flag));

@@ -96,6 +96,10 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
             &format!("{path}: {class}, which holds more than the language model of the arguments"),
         );
     }
+    // slime's patch of Megatron (`scripts/low_precision/run-qwen3-30B-A3B-int4.sh`).
+    if let Some(found) = context.variable("OPEN_TRAINING_INT4_FAKE_QAT_FLAG").filter(|found| found.value == "1") {
+        not_modelled(&mut imported, &format!("{}: weights as 4 bits have them, made anew in each pass", found.origin));
+    }
     if settings.is("use_checkpoint_args") {
         imported.note("--use-checkpoint-args: the checkpoint's own shape goes over the arguments");
     }
