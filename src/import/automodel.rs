@@ -96,6 +96,26 @@ fn default(option: &str) -> Origin {
     Origin::Default { framework: VERSION, option: option.to_owned() }
 }
 
+/// As a task of SkyPilot it runs a process on each GPU that it asks for (`components/launcher/skypilot/config.py`).
+fn of_skypilot(imported: &mut ImportedPlan, settings: &Settings) {
+    let Some(found) = settings.text("skypilot.accelerators") else { return };
+    let count = found.value.rsplit_once(':').map_or(Some(1), |(_, count)| count.trim().parse().ok());
+    let nodes = settings.whole("skypilot.num_nodes");
+    if imported.get(keys::cluster::num_gpus).is_some() {
+        return;
+    }
+    let per_node = count.map(|count: u64| Setting::new(count, found.origin));
+    let world = World {
+        total: None,
+        nodes: nodes.or_else(|| Some(Setting::new(1, default("skypilot.num_nodes 1")))),
+        per_node,
+    };
+    let world = world.completed();
+    imported.set(keys::cluster::num_gpus, world.total);
+    imported.set(keys::cluster::nodes, world.nodes);
+    imported.set(keys::cluster::gpus_per_node, world.per_node);
+}
+
 fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     let settings = &Settings::defaults(VERSION, DEFAULTS).with(file);
     imported.say(keys::model::framework, "pytorch", Origin::Program("NeMo-Automodel's own keys".to_owned()));
@@ -115,8 +135,15 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
             common::set_optimizer(imported, Some(found));
             fused_adam::set(imported, settings, "optimizer");
         }
-        target => common::set_optimizer(imported, target),
+        target => {
+            // PyTorch's own asked for its fused kernel.
+            let fused = settings.on("optimizer.fused");
+            common::set_optimizer(imported, target);
+            let plain = imported.get(keys::training::optimizer).is_some_and(|found| found.value == "adamw");
+            imported.set(keys::training::optimizer, fused.filter(|_| plain).map(|found| found.map(|_| "adamw-fused")));
+        }
     }
+    of_skypilot(imported, settings);
     recompute(imported, settings);
     sharding(imported, settings);
     pipeline(imported, settings, context);
