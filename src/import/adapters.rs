@@ -119,15 +119,22 @@ pub fn settle(imported: &mut ImportedPlan) {
     pass_over(imported);
     // One adapter for all experts of a rank, or one each (Megatron-Bridge, `peft/lora.py`, `share_expert_adapters`).
     let core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
-    if core && reach_experts(imported) {
-        not_modelled(imported, "adapters on experts, which Megatron's linear layers have as well: none are counted there");
+    let others = ["gpt-oss", "llama-4", "kimi-k", "dbrx", "minimax-m"];
+    if core && reach_experts(imported, &[&OF_LAYERS[..], &others].concat()) {
+        not_modelled(
+            imported,
+            "adapters on experts, which Megatron's linear layers have as well: none are counted there",
+        );
     }
     // `register_buffer("qweight", …)` of AutoGPTQ, GPTQModel and AutoAWQ: FSDP and ZeRO share out parameters alone.
     let shared = imported.get(keys::distribution::sharding).is_some_and(|found| found.value == "zero3");
     let named = imported.quantised.as_ref().map(|found| found.origin.to_string().to_lowercase()).unwrap_or_default();
     let in_buffers = ["gptq", "awq"].iter().any(|part| named.contains(part));
     if shared && in_buffers && imported.get(keys::lora::base_bits).is_some() {
-        not_modelled(imported, "quantised weights of GPTQ or AWQ are buffers, whole on each rank: they are counted as shared out");
+        not_modelled(
+            imported,
+            "quantised weights of GPTQ or AWQ are buffers, whole on each rank: they are counted as shared out",
+        );
     }
     if imported.get(keys::lora::rank).is_none() {
         imported.drop(keys::lora::modules_to_save);
@@ -143,15 +150,17 @@ pub fn settle(imported: &mut ImportedPlan) {
     }
 }
 
+/// Parts of the names of models whose experts are linear layers each in transformers before its fifth version.
+pub const OF_LAYERS: [&str; 4] = ["moe", "mixtral", "deepseek-v2", "deepseek-v3"];
+
 /// Whether adapters are asked for in layers that experts have, of a model that has some.
-pub fn reach_experts(imported: &ImportedPlan) -> bool {
+pub fn reach_experts(imported: &ImportedPlan, mixtures: &[&str]) -> bool {
     const OF_EXPERTS: [&str; 5] = ["all-linear", "gate_proj", "up_proj", "down_proj", "all"];
     let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or("");
     let active = |part: &str| {
         part.strip_prefix('a').is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
     };
-    let mixes = ["moe", "mixtral", "deepseek-v2", "deepseek-v3"].iter().any(|part| preset.contains(part))
-        || preset.split('-').any(active);
+    let mixes = mixtures.iter().any(|part| preset.contains(part)) || preset.split('-').any(active);
     let targets = imported.get(keys::lora::targets).map(|found| found.value.clone()).unwrap_or_default();
     let reaches = |name: &serde_json::Value| OF_EXPERTS.iter().any(|known| name == known);
     mixes && targets.as_array().is_some_and(|all| all.iter().any(reaches))

@@ -176,7 +176,7 @@ fn adapters_of_experts(imported: &mut ImportedPlan) {
     const BY_PEFT: [&str; 7] =
         ["axolotl", "LLaMA-Factory", "transformers", "ms-swift", "Oumi", "NeMo-Automodel", "NeMo-RL"];
     let core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
-    if BY_PEFT.contains(&imported.tool.as_str()) && !core && adapters::reach_experts(imported) {
+    if BY_PEFT.contains(&imported.tool.as_str()) && !core && adapters::reach_experts(imported, &adapters::OF_LAYERS) {
         imported.note(
             "not modelled: transformers 5 keeps experts in parameters that adapters of linear layers do not reach; adapters in \
              every expert are counted",
