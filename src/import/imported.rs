@@ -184,6 +184,12 @@ impl ImportedPlan {
     pub fn names_no_model(&self) -> Option<String> {
         const MODEL: [&str; 3] = ["model.hf_config", "model.preset", "model.size_billions"];
         let spelled = self.values.iter().any(|inferred| inferred.key.starts_with("model.architecture."));
+        let width = keys::architecture::hidden_size;
+        let unsized_by =
+            self.missing.iter().find(|missing| missing.key == "model.architecture" || missing.key == width);
+        if let Some(missing) = unsized_by.filter(|_| spelled && self.get(width).is_none()) {
+            return Some(missing.why.clone());
+        }
         if spelled || MODEL.iter().any(|key| self.get(key).is_some()) {
             return None;
         }
