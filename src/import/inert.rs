@@ -32,7 +32,7 @@ pub fn section_that_tells(name: &str) -> Option<&str> {
 
 /// Settings that state what happens anyway where they have that value, and decide something with another one: one node,
 /// the wrapping block by block that sharding is counted with, one picture a sample.
-const USUAL: [(&str, &[&str]); 16] = [
+const USUAL: [(&str, &[&str]); 17] = [
     ("mode", &["default"]),
     ("num_nodes", &["1"]),
     ("n_nodes", &["1"]),
@@ -47,6 +47,7 @@ const USUAL: [(&str, &[&str]); 16] = [
     ("tp_recompute_allgather", &["true"]),
     ("batching_strategy", &["normal"]),
     ("cp_mode", &["ulysses"]),
+    ("grad_sync_mode", &["batch"]),
     ("backward_prefetch", &["backward_pre"]),
     ("task_type", &["causal_lm"]),
 ];
