@@ -81,6 +81,13 @@ fn frameworks_split_what_a_class_fuses() {
     assert!(trained("preset: phi-3-mini", all).is_err());
 }
 
+/// Qwen's shared expert (models/qwen2_moe, `Qwen2MoeSparseMoeBlock.shared_expert`): 2048 to 5632 in each of 24 layers.
+#[test]
+fn a_shared_expert_is_named_apart() {
+    let shared = "[shared_expert.up_proj]";
+    assert_eq!(of("qwen1.5-moe-a2.7b", &format!(", targets: {shared}")), 24 * RANK * (2048 + 5632));
+}
+
 #[test]
 fn families_have_names_of_their_own() {
     let vit = "model_type: vit, hidden_size: 768, num_hidden_layers: 12, num_attention_heads: 12, image_size: 224, \
