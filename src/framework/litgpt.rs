@@ -39,7 +39,10 @@ pub(super) const PROFILE: Profile = Profile {
         heads: rule(SplitHeads::Views, ATTENTION),
         experts: rule(Experts::Loop, "litgpt 0.5, litgpt/model.py, LLaMAMoE.forward"),
         fused_projections: rule(false, "litgpt 0.5, litgpt/lora.py, LoRAQKVLinear (counted as its three parts)"),
-        split_projections: rule(true, "litgpt 0.5, litgpt/lora.py, LoRAQKVLinear; litgpt/model.py, LLaMAMLP (fc_1, fc_2)"),
+        split_projections: rule(
+            true,
+            "litgpt 0.5, litgpt/lora.py, LoRAQKVLinear; litgpt/model.py, LLaMAMLP (fc_1, fc_2)",
+        ),
         vocab_multiple: rule(1, "litgpt 0.5, litgpt/config.py, padded_vocab_size of each named configuration"),
         repeated_kv: rule(true, "litgpt 0.5, litgpt/model.py, CausalSelfAttention.forward (repeat_interleave)"),
         grows_cache: rule(false, "litgpt 0.5, litgpt/model.py, KVCache (index_copy_)"),

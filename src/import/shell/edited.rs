@@ -134,9 +134,8 @@ fn substitute(text: &str, script: &str) -> Option<String> {
         let parts: Vec<&str> = rest.get(sign.len_utf8()..)?.split(sign).collect();
         let [old, new, flags] = parts.as_slice() else { return None };
         // A dollar sign is the end of a line at a pattern's end alone.
-        let special = |part: &str| {
-            part.contains(['*', '[', ']', '^', '+', '(', ')', '&', '\\', '?']) || part.ends_with('$')
-        };
+        let special =
+            |part: &str| part.contains(['*', '[', ']', '^', '+', '(', ')', '&', '\\', '?']) || part.ends_with('$');
         // A dot stands for itself almost always, and for any letter too: only where it is escaped is it plain.
         let old = old.replace("\\.", "\u{1}");
         if special(&old) || old.contains('.') || special(new) || old.is_empty() || !matches!(*flags, "" | "g") {
