@@ -295,6 +295,7 @@ fn nemo(imported: &mut ImportedPlan, file: &Settings, context: &ImportContext) {
         from_checkpoint(imported);
     }
     unscaled(imported, file);
+    nemo_legacy::distributed_adam(imported, file);
     if let Some(method) = file.iter().find_map(|(name, _)| aligned(name)) {
         method.apply(imported);
         reference_on_host(imported);

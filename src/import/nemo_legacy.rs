@@ -3,6 +3,8 @@
 
 use super::imported::ImportedPlan;
 use super::origin::Origin;
+use super::precision_aware::short;
+use super::rows::not_modelled;
 use super::settings::Settings;
 use crate::plan::keys;
 
@@ -33,5 +35,33 @@ pub fn modules(imported: &mut ImportedPlan, file: &Settings) {
             .set(keys::training::attention, file.on("model.use_flash_attention").map(|found| found.map(|_| "flash")));
     } else {
         imported.say(keys::training::attention, "eager", origin("use_flash_attention false"));
+    }
+}
+
+/// What distributed Adams hold where weights are 16-bit (`megatron_amp_O2`): gradients in one buffer of a type of its own,
+/// and Apex's, beside bf16 weights, the 16 bits that they lack, where neither masters are asked for nor weights are in FP8
+/// (`megatron_base_model.py`, `setup_optimization`; `megatron_gpt_model.py`, `grad_reduce_in_fp32`; Apex's
+/// `DistributedFusedAdam`).
+pub fn distributed_adam(imported: &mut ImportedPlan, file: &Settings) {
+    let of = |name: &str| format!("model.optim.{name}");
+    let Some(kind) = file.text(&of("name")).filter(|found| found.value.contains("distributed")) else { return };
+    let in_bf16 = imported
+        .get(keys::training::precision)
+        .is_some_and(|found| matches!(found.value.as_str(), Some("bf16-fp32-master" | "fp8-mixed")));
+    if !file.is("model.megatron_amp_O2") || !in_bf16 {
+        return;
+    }
+    file.accept("model.megatron_amp_O2");
+    if let Some(found) = file.text(&of("grad_sync_dtype")).map(|found| found.map(|word| short(&word))) {
+        imported.say(keys::training::gradient_dtype, found.value, found.origin);
+    }
+    if kind.value != "distributed_fused_adam" {
+        return;
+    }
+    if let Some(found) = file.text(&of("dtype")).filter(|found| short(&found.value) != "fp32") {
+        not_modelled(imported, &format!("{}: moments and masters in {}", found.origin, found.value));
+    } else if !file.is(&of("store_params")) && !file.is("model.fp8_params") {
+        let origin = Origin::Default { framework: "NeMo 1", option: "store_param_remainders true".to_owned() };
+        imported.say(keys::training::master_dtype, "int16", origin);
     }
 }

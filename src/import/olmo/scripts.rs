@@ -198,15 +198,15 @@ fn lengths(imported: &mut ImportedPlan, reader: &ScriptReader, module: &Settings
     }
 }
 
-/// Samples of a rank's micro batch, written as `2 * common.max_sequence_length`.
+/// Samples of a rank's micro batch, written as `2 * common.max_sequence_length` or by the script's own name of the length.
 fn in_samples(content: &str) -> Option<u64> {
     let mut given = content.split("rank_microbatch_size=").skip(1).map(|rest| rest.split([',', '\n', '#']).next());
     let text = given.next()??.trim();
-    let length = "common.max_sequence_length";
+    let is_length = |text: &str| matches!(text.trim(), "common.max_sequence_length" | "sequence_length");
     match text.split_once('*') {
-        None => (text == length).then_some(1),
-        Some((samples, of)) if of.trim() == length => samples.trim().parse().ok(),
-        Some((of, samples)) if of.trim() == length => samples.trim().parse().ok(),
+        None => is_length(text).then_some(1),
+        Some((samples, of)) if is_length(of) => samples.trim().parse().ok(),
+        Some((of, samples)) if is_length(of) => samples.trim().parse().ok(),
         Some(_) => None,
     }
 }
@@ -234,7 +234,7 @@ fn recomputation(imported: &mut ImportedPlan, reader: &ScriptReader, module: &Se
         mode.unwrap_or_default().chars().take_while(|letter| letter.is_ascii_lowercase() || *letter == '_').collect();
     let given = reader.calls(&["TransformerActivationCheckpointingConfig"]);
     match mode.as_str() {
-        _ if budget.is_some() => {
+        mode if budget.is_some() || mode == "budget" => {
             not_modelled(imported, "activation_memory_budget: counted as selective-op");
             imported.say(key, "selective-op", default("a budget of activations"));
         }
