@@ -119,8 +119,7 @@ pub fn settle(imported: &mut ImportedPlan) {
     pass_over(imported);
     // One adapter for all experts of a rank, or one each (Megatron-Bridge, `peft/lora.py`, `share_expert_adapters`).
     let core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
-    let others = ["gpt-oss", "llama-4", "kimi-k", "dbrx", "minimax-m"];
-    if core && reach_experts(imported, &[&OF_LAYERS[..], &others].concat()) {
+    if core && reach_experts(imported, &[&OF_LAYERS[..], &OF_GROUPS].concat()) {
         not_modelled(
             imported,
             "adapters on experts, which Megatron's linear layers have as well: none are counted there",
@@ -153,17 +152,32 @@ pub fn settle(imported: &mut ImportedPlan) {
 /// Parts of the names of models whose experts are linear layers each in transformers before its fifth version.
 pub const OF_LAYERS: [&str; 4] = ["moe", "mixtral", "deepseek-v2", "deepseek-v3"];
 
-/// Whether adapters are asked for in layers that experts have, of a model that has some.
-pub fn reach_experts(imported: &ImportedPlan, mixtures: &[&str]) -> bool {
-    const OF_EXPERTS: [&str; 5] = ["all-linear", "gate_proj", "up_proj", "down_proj", "all"];
+/// Parts of the names of models whose experts are one tensor there.
+const OF_GROUPS: [&str; 5] = ["gpt-oss", "llama-4", "kimi-k", "dbrx", "minimax-m"];
+
+/// Whether the model has experts, by its name.
+fn mixes(imported: &ImportedPlan, mixtures: &[&str]) -> bool {
     let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or("");
     let active = |part: &str| {
         part.strip_prefix('a').is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
     };
-    let mixes = mixtures.iter().any(|part| preset.contains(part)) || preset.split('-').any(active);
+    mixtures.iter().any(|part| preset.contains(part)) || preset.split('-').any(active)
+}
+
+/// Whether adapters are asked for in layers that experts have, of a model that has some.
+pub fn reach_experts(imported: &ImportedPlan, mixtures: &[&str]) -> bool {
+    const OF_EXPERTS: [&str; 5] = ["all-linear", "gate_proj", "up_proj", "down_proj", "all"];
     let targets = imported.get(keys::lora::targets).map(|found| found.value.clone()).unwrap_or_default();
     let reaches = |name: &serde_json::Value| OF_EXPERTS.iter().any(|known| name == known);
-    mixes && targets.as_array().is_some_and(|all| all.iter().any(reaches))
+    mixes(imported, mixtures) && targets.as_array().is_some_and(|all| all.iter().any(reaches))
+}
+
+/// Where adapters go on Megatron's layers (Megatron-Bridge, `peft/lora.py`), of which experts have the two of the MLP: a
+/// plan has those adapters only as every linear layer's.
+pub fn set_core_targets(imported: &mut ImportedPlan, found: Setting<Vec<String>>) {
+    let reaches = found.value.iter().any(|name| matches!(name.as_str(), "linear_fc1" | "linear_fc2"));
+    let all = reaches && mixes(imported, &[&OF_LAYERS[..], &OF_GROUPS].concat());
+    set_targets(imported, Some(if all { found.map(|_| vec!["all-linear".to_owned()]) } else { found }));
 }
 
 /// Takes out targets that transformers' Phi-3 has not: its queries, keys and values are one layer, and so are gate and up

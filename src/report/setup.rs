@@ -231,8 +231,7 @@ fn precision(job: &Job) -> String {
     // What int16 masters lack stands in the weights: as many bytes as bf16, and another type.
     let own = storage.precision_aware.map(MasterDtype::name);
     // Of adapters, which alone are trained.
-    let adapters = job.adapter_type();
-    let (gradient, state) = (adapters.unwrap_or(storage.gradient), adapters.unwrap_or(storage.state));
+    let (gradient, state) = job.trained_types();
     let master = storage.master.map_or(String::new(), |master| format!(", masters {}", own.unwrap_or(master.name())));
     format!(
         "{}: weights {}, gradients {}{master}; {} with states in {}",

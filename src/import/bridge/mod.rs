@@ -323,30 +323,21 @@ fn loss(imported: &mut ImportedPlan, own: &Settings) {
 
 /// Adapters by the names of Megatron's layers (`peft/lora.py`), as the class `made` makes them; none where it is empty.
 pub fn low_rank(imported: &mut ImportedPlan, own: &Settings, made: &str) {
-    const LAYERS: [(&str, &[&str]); 4] = [
-        ("linear_qkv", &["q_proj", "k_proj", "v_proj"]),
-        ("linear_proj", &["o_proj"]),
-        ("linear_fc1", &["gate_proj", "up_proj"]),
-        ("linear_fc2", &["down_proj"]),
-    ];
+    const LAYERS: [&str; 4] = ["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"];
     if made.is_empty() {
         return;
     }
     adapters::set(imported, own.whole("dim"), (VERSION, 32), None);
     let usual = || {
-        let all = LAYERS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let all = LAYERS.iter().map(|name| (*name).to_owned()).collect();
         Setting::new(all, Origin::Default { framework: VERSION, option: "target_modules".to_owned() })
     };
     let targets: Setting<Vec<String>> = own.texts("target_modules").unwrap_or_else(usual);
-    let known = targets.value.iter().all(|name| LAYERS.iter().any(|(own, _)| own == name));
-    if !known {
+    let known = |name: &String| LAYERS.contains(&name.as_str());
+    if !targets.value.iter().all(known) {
         not_modelled(imported, &format!("{}: adapters on {}", targets.origin, targets.value.join(", ")));
     }
-    let layers = targets.map(|names| {
-        let ours = |name: &String| LAYERS.iter().find(|(own, _)| own == name).map_or(&[][..], |(_, ours)| *ours);
-        names.iter().flat_map(ours).map(|name| (*name).to_owned()).collect::<Vec<_>>()
-    });
-    adapters::set_targets(imported, Some(layers));
+    adapters::set_core_targets(imported, targets.map(|names| names.into_iter().filter(known).collect()));
     let dropout = own.number("dropout").map_or(0.0, |found| found.value);
     let origin = Origin::Default { framework: VERSION, option: "dropout".to_owned() };
     imported.set(keys::lora::dropout, Some(Setting::new(dropout, origin)));

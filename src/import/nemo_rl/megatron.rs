@@ -180,15 +180,14 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
         "a2a_experimental",
         "target_modules",
     ];
-    const ALL: &str = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj lm_head";
     let own = settings.below(SECTION);
     if own.is("enabled") {
         let targets = own.get("target_modules");
         let every = targets.filter(|found| found.value.as_array().is_some_and(Vec::is_empty));
         bridge::low_rank(imported, &own, "LoRA");
         if let Some(found) = every {
-            let names: Vec<String> = ALL.split(' ').map(str::to_owned).collect();
-            adapters::set_targets(imported, Some(Setting::new(names, found.origin.clone())));
+            adapters::set_targets(imported, Some(Setting::new(vec!["all-linear".to_owned()], found.origin.clone())));
+            not_modelled(imported, &format!("{SECTION}: the adapter of the output matrix"));
             if has_experts(imported) {
                 not_modelled(
                     imported,

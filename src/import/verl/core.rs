@@ -113,7 +113,7 @@ pub fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
             return not_modelled(imported, &format!("{}: where adapters go", found.origin));
         }
     };
-    adapters::set_targets(imported, Some(targets));
+    adapters::set_core_targets(imported, targets);
     let dropout = settings.number(&format!("{SECTION}.dropout")).filter(|found| (0.0..1.0).contains(&found.value));
     imported.set(keys::lora::dropout, dropout);
     for name in ["alpha", "lora_A_init_method", "lora_B_init_method", "dropout_position"] {

@@ -278,7 +278,7 @@ fn cache_source(job: &Job) -> &'static str {
 /// What is alive only at the peak.
 fn moment(job: &Job, layers: u64, run: &StageRun, terms: &mut Terms) {
     let peak = &run.peak;
-    let gradient = job.adapter_type().unwrap_or(job.storage.gradient);
+    let (gradient, _) = job.trained_types();
     terms.add(
         "gradients",
         Component::Gradients,

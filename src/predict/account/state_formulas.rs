@@ -1,5 +1,6 @@
 //! How the bytes of weights, gradients and optimizer states come about, in words.
 
+use crate::framework::AdapterType;
 use crate::model::Element;
 use crate::plan::keywords::{Engine, MasterDtype, Mode, Optimizer, Sharding};
 use crate::predict::job::Job;
@@ -23,10 +24,18 @@ pub(in crate::predict) fn shared(job: &Job, kinds: &[Sharding]) -> Words {
 }
 
 impl Job {
-    /// Type of the adapters, their gradients and states; none where there are no adapters.
-    #[must_use]
-    pub fn adapter_type(&self) -> Option<Element> {
+    /// Type of the adapters; none where there are none.
+    fn adapter_type(&self) -> Option<Element> {
         self.training.lora.as_ref().map(|_| adapter_element(self))
+    }
+
+    /// Types of gradients and of states of what is trained: the adapters' own, but those of any weight where adapters in
+    /// the model's type have masters (megatron-core, optimizer/optimizer.py, Float16OptimizerWithFloat16Params).
+    #[must_use]
+    pub fn trained_types(&self) -> (Element, Element) {
+        let mastered = self.storage.master.is_some() && self.modules.adapters.is == AdapterType::Model;
+        let own = self.adapter_type().filter(|_| !mastered);
+        own.map_or((self.storage.gradient, self.storage.state), |own| (own, own))
     }
 }
 
@@ -54,7 +63,7 @@ pub(in crate::predict) fn weights(job: &Job, held: &Resident) -> Words {
 /// Optimizer states.
 pub(in crate::predict) fn states(job: &Job, held: &Resident) -> Words {
     let row = rule_of(job);
-    let state = job.adapter_type().unwrap_or(job.storage.state).bytes();
+    let state = job.trained_types().1.bytes();
     let trained = words![held.trained];
     if row.factored && row.flat {
         let each = words![" parameters x 1 state of 4 B (flat shares have no rows)"];

@@ -262,7 +262,7 @@ impl StageTapes<'_> {
         sum.largest = sum.largest.max(weight.numel);
         sum.largest_own = sum.largest_own.max(if weight.tied { 0 } else { weight.numel });
         let (gradient, state) = match weight.part {
-            Part::Adapter => (element, element),
+            Part::Adapter => job.trained_types(),
             _ => (storage.gradient, storage.state),
         };
         let split = matches!(sharding, Sharding::Zero2 | Sharding::Zero3);

@@ -275,7 +275,7 @@ fn parameter(job: &Job, weight: &Weight) -> Parameter {
     let adapter = weight.part == Part::Adapter;
     let shared = if streams::is_fsdp(job) { job.degrees.shard_ranks } else { 1 };
     let numel = weight.numel.div_ceil(shared.max(1));
-    let (state, gradient) = if adapter { (element, element) } else { (storage.state, storage.gradient) };
+    let (gradient, state) = if adapter { job.trained_types() } else { (storage.gradient, storage.state) };
     let row = rule_of(job);
     let tensors = match row.moments {
         0 if !row.eight_bit && !row.factored => 0,
