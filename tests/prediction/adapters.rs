@@ -69,6 +69,24 @@ fn ranks_that_share_a_layer_have_the_whole_model() {
     assert_eq!(of("tensor_parallel: 4"), (6_738_415_616 + 2 * 256 * 4096 + adapters, adapters));
 }
 
+/// Beside adapters Megatron has main gradients, masters and states in fp32 as beside any weight (core/optimizer/optimizer.py,
+/// `Float16OptimizerWithFloat16Params`), and Transformer Engine no stand-ins for gradients of frozen weights
+/// (pytorch/module/linear.py).
+#[test]
+fn megatron_steps_adapters_as_any_weight() {
+    let text = format!(
+        "model: {{preset: llama-2-7b, framework: megatron, sequence_length: 512}}\ntraining: {{lora: {{rank: {RANK}, \
+         targets: [linear_qkv]}}, precision: bf16-fp32-master, gradient_accumulation_fusion: true}}\n"
+    );
+    let plan = Document::parse(&text).unwrap().plan().unwrap();
+    let prediction = predict::of(&plan, catalog()).unwrap();
+    let of =
+        |name: &str| prediction.largest().terms.iter().find(|term| term.name == name).map_or(0, |term| term.bytes.0);
+    let adapters = 32 * RANK * (4096 + 3 * 4096);
+    assert_eq!([of("master weights"), of("optimizer states")], [adapters * 4, adapters * 2 * 4]);
+    assert_eq!([of("gradients"), of("dummy weight gradients")], [adapters * 4, 0]);
+}
+
 /// Phi-3's class makes queries, keys and values by one matrix (models/phi3); torchtune's (models/phi3/_component_builders.py)
 /// and litgpt's adapters (litgpt/lora.py, `LoRAQKVLinear`) have one each.
 #[test]

@@ -150,7 +150,8 @@ impl StageTapes<'_> {
                 }
                 self.add(weight, times, &mut sum, &mut stepped);
                 let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert | Part::Head);
-                if stands_in && matrix && weight.numel > weight.rows {
+                // Transformer Engine makes none for weights without gradients (`pytorch/module/linear.py`).
+                if stands_in && weight.trained && matrix && weight.numel > weight.rows {
                     shapes.insert((weight.rows, weight.numel));
                 }
             }
