@@ -82,11 +82,11 @@ pub fn runs(context: &ImportContext) -> bool {
 pub fn import(context: &ImportContext) -> ImportedPlan {
     let mut imported = ImportedPlan::of("ms-swift");
     let (name, on_megatron) = command(context).map_or((String::new(), false), |(name, core)| (name.to_owned(), core));
-    let given = arguments::read(&context.program.words).options;
-    let file = given.text("config").and_then(|path| context.configuration(&path.value, &mut imported));
+    let given = arguments::read(&context.program.words);
+    let file = swift_names::file(&given).and_then(|path| context.configuration(&path, &mut imported));
     let file = file.map(|file| by_role(&mut imported, file));
     world(&mut imported, context);
-    set(&mut imported, file.unwrap_or_default().with(given), (&name, on_megatron), context);
+    set(&mut imported, file.unwrap_or_default().with(given.options), (&name, on_megatron), context);
     imported
 }
 

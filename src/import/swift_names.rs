@@ -11,6 +11,13 @@ use super::settings::{DefaultValue, Settings};
 
 const VERSION: &str = "ms-swift 2";
 
+/// The file whose keys are arguments: `--config FILE`, or the word behind the command (`swift/cli/main.py`,
+/// `parse_yaml_args`).
+pub fn file(given: &arguments::Arguments) -> Option<String> {
+    let is_file = |word: &&String| [".yaml", ".yml", ".json"].iter().any(|ending| word.ends_with(ending));
+    given.options.text("config").map(|path| path.value).or_else(|| given.words.iter().find(is_file).cloned())
+}
+
 /// Names that it has alone.
 const OWN: [&str; 8] = [
     "sft_type",
