@@ -20,6 +20,7 @@ import layout
 import modules
 import names
 import passes
+import polynomials
 import processes
 import segments
 import step
@@ -334,7 +335,7 @@ def finished(watch, device, script, say):
     empty = next((name for name, value in watch.batch.items() if not value.numel()), None)
     if empty is not None:
         raise Refused(f"the first batch's `{empty}` has no elements: its sizes depend on values, which a traced step has not")
-    fitter = tape.Fitter([], [{}])
+    fitter = polynomials.Fitter([], [{}])
     made = tape.Trace(fitter)
     made.add(0, lasting.resting(watch.recorder, model, read=False), *step.written(watch.assembly))
     subject = type("Script", (), {"name": type(model).__name__, "source": script, "inputs": [], "side": None,

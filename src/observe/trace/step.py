@@ -18,6 +18,7 @@ import layout
 import lifetimes
 import modules
 import names
+import polynomials
 import recomputation
 import segments
 import tape
@@ -173,12 +174,14 @@ class Tracer:
         if steps.depends_on_length(points):
             steps.hold(points)
             return self.trace(subject, steps.unchanged())
-        fitter = tape.Fitter(axes, points, varies)
+        fitter = polynomials.Fitter(axes, points, varies)
         notes, traces, fixed = list(subject.notes), {}, False
         few = len(fitter.few) < len(points)
         with beside.Beside(lambda: steps.at_few(fitter), few) as others:
             recorded = {"fp32": steps.recorded("fp32", fitter, range(len(points)))}
             if len(recorded["fp32"]) == len(points):
+                steps.widen(fitter, recorded["fp32"], varies)
+                points = fitter.points
                 if others.child is not None:
                     recorded["half"] = steps.recorded("half", fitter, fitter.few)
                 recorded.update(self.picked_up(others) or {})
@@ -206,9 +209,7 @@ class Tracer:
                 finished, fixed = trace.finish(), True
             traces[precision] = finished
             self.say(f"{precision}: {len(finished['order'])} segments of {len(finished['kinds'])} kinds, {time.time() - started:.1f} s")
-        if fitter.unfit:
-            notes.append(f"{len(fitter.unfit)} sizes follow no polynomial of {' and '.join(axes)}: held at {points[-1]}")
-        notes.extend([*checkpoints.COUNTS.notes("model"), *self.leaks.notes()])
+        notes.extend([*fitter.notes(axes), *checkpoints.COUNTS.notes("model"), *self.leaks.notes()])
         made = layout.laid_out(self.device, self.answered, subject, model, axes, points, fitter, traces, notes, varies, fixed)
         return {**made, "buffers": buffers}
 
@@ -295,6 +296,17 @@ class Steps:
                 raise
             return str(error) if isinstance(error, Refused) else names.reason(error)
         return trace.steps
+
+    def widen(self, fitter, recorded, varies):
+        """Records further sizes where some number is no sum of the usual terms."""
+        trace = tape.Trace(fitter, recorded)
+        subject, axes = self.subject, self.subject.axes()
+        if not axes or not trace.agrees() or all(map(fitter.is_plain, trace.columns())):
+            return
+        further = tape.further_points(axes, subject.longest, subject.side, varies, subject.lengths)
+        known = len(fitter.points)
+        fitter.widen([{**subject.held, **point} for point in further])
+        recorded.update(self.recorded("fp32", fitter, range(known, len(fitter.points))))
 
     def traced_again(self, trace):
         """Whether sizes differ in what runs, and one length alone will be traced."""
