@@ -1,5 +1,7 @@
-"""Copies that autograd makes of what an operator in place overwrites, as its function saves them
-(torch/csrc/autograd/generated/VariableType.cpp, `original_self`)."""
+"""Copies within operators: those that autograd makes of what an operator in place overwrites, as its function saves them
+(torch/csrc/autograd/generated/VariableType.cpp, `original_self`), and those of conjugated or negated views."""
+
+import torch
 
 
 def follows_copy(ops, func, op):
@@ -24,3 +26,20 @@ def node_behind_copy(recorder, func, op, inputs):
     recorder.saving.setdefault(op.seq, []).extend(copy.saved)
     copy.saved = []
     return op.seq
+
+
+def copies_turned(func, inputs):
+    """Whether an operator writes out such a view."""
+    return func is torch.ops.aten.clone.default and (inputs[0].is_conj() or inputs[0].is_neg())
+
+
+def joins_copy(recorder, op):
+    """Whether an operator reads a conjugated view as a copy of it that was made in its name: both are what its function is of. For
+    most operators such a view's numbers are written out first (aten/src/ATen/native/MathBitsFallback.h)."""
+    last = recorder.ops[-1] if recorder.ops else None
+    if last is None or last.node != op.seq or not last.copies_turned:
+        return False
+    if not op.copies_turned and not set(last.outputs) & set(op.inputs):
+        return False
+    last.graded = op.graded = False
+    return True

@@ -49,12 +49,13 @@ class Storage:
 class Op:
     """An operator of the forward pass below autograd."""
 
-    __slots__ = ("name", "path", "cls", "seq", "graded", "inputs", "outputs", "saved", "flops", "args", "mutates", "node", "kept")
+    __slots__ = ("name", "path", "cls", "seq", "graded", "inputs", "outputs", "saved", "flops", "args", "mutates", "node", "kept",
+                 "copies_turned")
 
     def __init__(self, name, path, cls, seq, graded):
         self.name, self.path, self.cls, self.seq, self.graded = name, path, cls, seq, graded
         self.inputs, self.outputs, self.saved, self.flops, self.args = [], [], [], 0, None
-        self.mutates, self.node, self.kept = False, None, False
+        self.mutates, self.node, self.kept, self.copies_turned = False, None, False, False
 
 
 class Node:
@@ -180,8 +181,9 @@ class Recorder(Values):
         op = Op(func._overloadpacket.__name__, path, type(module).__name__ if module is not None else "", seq,
                 torch.is_grad_enabled())
         op.inputs = [self.identify(leaf) for leaf in inputs]
+        op.copies_turned = copies.copies_turned(func, inputs)
         # A number of its own: autograd made a function for it. Inside a custom function all operators have that one's.
-        if seq != self.last_seq:
+        if seq != self.last_seq or copies.joins_copy(self, op):
             op.node = seq
         else:
             op.node = copies.node_behind_copy(self, func, op, inputs)
