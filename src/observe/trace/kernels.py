@@ -99,8 +99,25 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, *args, **kwargs)
 
 CTC = torch.ctc_loss
 
+# Fake quantization, of which PyTorch has no shape rules: its result, and a mask of a byte an element that its function saves
+# (aten/src/ATen/native/quantized/cuda/FakeQuantizeCore.cu).
+FAKE_QUANTIZATION = ("fake_quantize_per_tensor_affine_cachemask", "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+                     "fake_quantize_per_channel_affine_cachemask")
+RULES = torch.library.Library("aten", "IMPL")
+
+
+def fake_quantized(x, *_):
+    return torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)
+
+
+def add_rules():
+    for name in FAKE_QUANTIZATION:
+        if hasattr(aten, name) and not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):
+            RULES.impl(name, fake_quantized, "Meta")
+
 
 def install(device):
+    add_rules()
     torch.ctc_loss = ctc_loss
     if hasattr(torch.backends, "mha"):
         # One kernel for a layer of an encoder without gradients, which fake tensors cannot run (torch/nn/modules/transformer.py).
