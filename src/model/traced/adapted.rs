@@ -51,13 +51,18 @@ impl<'a> Writer<'a> {
         };
         let (operand, flow) = *op.5.first()?;
         // Under autocast the layer reads a copy; the adapter reads what the module was given.
-        let cast = segment.ops[..at].iter().rev().take_while(|before| before.0.starts_with(&op.0));
-        let given = cast.filter(|before| before.6.contains(&operand)).find_map(|before| before.5.first());
+        let own = segment.ops[..at].iter().rev().take_while(|before| before.0.starts_with(&op.0));
+        let makers = own.filter(|before| before.6.contains(&operand));
+        // Rows that do not lie one behind the other are copied for each matrix that reads them, the adapter's as the layer's
+        // (aten/src/ATen/native/LinearAlgebra.cpp, `_matmul_impl`, folds them by `reshape`).
+        let is_copied = makers.clone().any(|before| before.2 == "clone");
+        let given = makers.clone().find_map(|before| before.5.first());
         let given = now(given.map_or(operand, |(id, _)| *id));
         let out = now(*op.6.first()?);
         let layer = Linear { name: intern(&op.0), from: inner, to: columns, bias: false, part: Part::Adapter };
         let mut builder = Builder::new(self.types, Some(self.adapters));
         builder.tape = std::mem::take(tape);
+        let given = if is_copied { builder.copy("lora.copy", given) } else { given };
         let matrices = self.matrices(&mut builder, (segment, op), layer, found.ran_before);
         let sum = builder.adapted_by(given, out, batch.saturating_mul(rows), layer, matrices, 1);
         *tape = builder.tape;
