@@ -241,8 +241,10 @@ class Assembly(Groups):
         if self.made_in.get(("storage", storage)) != order:
             before = self.main.get(order - 1)
             written = before is not None and self.r.tensors[before].storage == storage
-            if next_takes and (written or storage in self.held or self.r.storages[storage].kind != "made"):
-                # Written over: this segment has it from its start on. Or it is a view of what an earlier one holds, or of the batch.
+            holds = storage in self.held or storage in self.taken_over.get(order, ())
+            if next_takes and (written or holds or self.r.storages[storage].kind != "made"):
+                # Written over: this segment has it from its start on. Or it is a view of what an earlier one or this one holds, or of
+                # the batch.
                 self.held_outputs.add(order)
             return
         done.add(storage)
