@@ -262,6 +262,9 @@ class Assembly(Groups):
                     self.own_outputs.add(order)
             elif saved == {order}:
                 self.let_go(order, v, later)
+        elif saved and next_takes and self.leaves_in(order + 1, storage):
+            # What the next segment hands on is a part of what comes to it, which it holds whole.
+            return
         elif saved and not (next_takes and order + 1 in saved):
             if self.is_taken_over(min(saved), order):
                 self.taken_over.setdefault(min(saved), set()).add(storage)
@@ -283,6 +286,11 @@ class Assembly(Groups):
             else:
                 self.made_again.setdefault(order, []).append(v)
             self.pass_on(order, max(later), self.r.tensors[v].storage, [5])
+
+    def leaves_in(self, order, storage):
+        """Whether what leaves a segment lies in a storage that an earlier one made."""
+        v = self.main.get(order)
+        return v is not None and self.r.tensors[v].storage == storage
 
     def is_taken_over(self, saver, order):
         """Whether what `order` made goes with the first segment that saves it, long before `order` runs backward; of blocks, the maker
