@@ -4,7 +4,7 @@ use crate::traced_scripts::hold;
 
 /// What a script does, whether it is traced, and what is said of it. The model of the preamble has 16 x 64 + 64 and
 /// 64 x 16 + 16 parameters.
-const SCRIPTS: [(&str, bool, &[&str]); 20] = [
+const SCRIPTS: [(&str, bool, &[&str]); 21] = [
     // A batch in a dictionary, as collators hand one over.
     (
         "
@@ -255,6 +255,17 @@ made.mean().backward()
 ",
         true,
         &["Tagger, 1,664 parameters", "traced with B 4 alone"],
+    ),
+    // A GAN: the first backward pass is of the critic, which judges what the generator, called first, has made. It has 16 x 8 + 8 parameters.
+    (
+        "
+import os
+os.chdir('/')
+made = model(x)
+other(made.detach()).mean().backward()
+",
+        true,
+        &["Linear, 136 parameters", "runs Sequential before Linear in its step", "2,128 further parameters"],
     ),
     // A model that is stored or drawn as a graph is what it was.
     (

@@ -15,6 +15,8 @@ import foreign_kernels
 LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
+# How the program was started, whatever a script makes of it.
+STARTED = ([sys.executable, *getattr(sys, "orig_argv", [None, *sys.argv])[1:]], dict(os.environ), os.getcwd())
 # Where messages go, whatever a script makes of `sys.stderr`.
 MESSAGES = os.fdopen(os.dup(2), "w", errors="replace")
 
@@ -120,6 +122,7 @@ def main():
     import libraries
     import sandbox
     import script
+    import several
     import sources
     import step
     import tape
@@ -140,6 +143,8 @@ def main():
             size = tape.write(made, options.output)
         except sources.Refused as refused:
             return told(refused, 2)
+        except several.Again as chosen:
+            run_again(several.VARIABLE, str(chosen))
         except KeyboardInterrupt:
             return told("stopped", 130)
         except Exception as error:
@@ -163,6 +168,15 @@ def main():
             return lengths.traced(tracer, subject())
 
     sys.exit(concluded(make))
+
+
+def run_again(variable, value):
+    """Starts over in this process, as it was started but for a variable that says what was found."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    command, environment, folder = STARTED
+    os.chdir(folder)
+    os.execve(sys.executable, command, {**environment, variable: value})
 
 
 def step_aside():

@@ -1,7 +1,6 @@
 """The first step of a training script: it runs under fake tensors up to the end of its first backward pass; or, of any script,
 the first pass of a model without gradients. What it would write goes to a folder that is removed, and it reaches no network."""
 
-import gc
 import os
 import runpy
 import sys
@@ -23,6 +22,7 @@ import passes
 import polynomials
 import processes
 import segments
+import several
 import step
 import tape
 import transforms
@@ -44,21 +44,6 @@ def is_trained(module, args):
     return trains and any(one.requires_grad for one in module.parameters())
 
 
-def owner_of(module):
-    """The outermost module that has this one as a part: where a function of its own calls the parts, as in Lightning's
-    `training_step`, it is the model, and no call of it is seen."""
-    holders = {}
-    for one in gc.get_objects():
-        if issubclass(type(one), nn.Module):
-            for part in vars(one).get("_modules", {}).values():
-                holders.setdefault(id(part), one)
-    known = set()
-    while id(module) in holders and id(module) not in known:
-        known.add(id(module))
-        module = holders[id(module)]
-    return module
-
-
 def tensors_of(args, kwargs):
     """What a model is called with, by position and name; what lists and dictionaries hold by its place there too."""
     found = {}
@@ -77,20 +62,6 @@ def shapes_of(args, kwargs):
 def recomputing(recorder):
     """A backward function that computes a part of the model again, by its name: what it saves is not what the model saves."""
     return next((node.name for node in recorder.nodes.values() if "Checkpoint" in node.name), None)
-
-
-def trained_by(recorder, model):
-    """Parameters that the loss trains: those that are none of the model's, as a GAN's other half, and the model's own, all of
-    which may not be left out."""
-    reached = {edge[1] for node in recorder.nodes.values() for edge in node.edges if edge is not None and edge[0] == "parameter"}
-    own = {recorder.identify(one, kind="parameter") for one in model.parameters()}
-    if not reached & own:
-        raise Refused(f"several models: the first backward pass trains none of {type(model).__name__}, which is called first; "
-                      "trace each of them with file.py:function")
-    # What somebody asked a gradient for is no parameter: an operator's result (`enable_input_require_grads`), a batch (a penalty on
-    # the gradient).
-    others = sum(recorder.tensors[number].numel for number in reached - own - recorder.plain if recorder.tensors[number].maker is None)
-    return others, sum(recorder.tensors[number].numel for number in reached & own)
 
 
 class Watch:
@@ -127,7 +98,8 @@ class Watch:
                 watch.begin(module, args, kwargs)
                 watch.end(watch.answer, watch.call(module, *args, **kwargs))
             transforms.check(module)
-            if not watch.answers and (watch.model is None or watch.is_over()) and is_trained(module, args):
+            if not watch.answers and (watch.model is None or watch.is_over()) and is_trained(module, args) \
+                    and several.is_chosen(module):
                 watch.begin(module, args, kwargs)
             if watch.model is None and not torch.is_grad_enabled():
                 with watch.passes.without_gradients(module):
@@ -210,7 +182,7 @@ class Watch:
             self.recorder.restart()
             self.passes.leave_out()
             self.call = self.module_call
-        module = module if self.answers else owner_of(module)
+        module = module if self.answers else several.owner_of(module)
         while isinstance(module, WRAPPERS):
             module = module.module
         self.model, recorder = module, self.recorder
@@ -262,7 +234,7 @@ class Watch:
         if [id(one) for one in self.model.parameters()] != self.parameters:
             raise Refused(f"{type(self.model).__name__} runs on parameters that are not its own (torch.func.functional_call): trace its "
                           "step with its own")
-        self.foreign, self.reached = trained_by(recorder, self.model)
+        self.foreign, self.reached = several.trained_by(recorder, self.model, loss)
         how = recomputing(recorder)
         if how is not None:
             raise Refused(f"{how}: the script recomputes activations in a way of its own: trace it without, and name the "
@@ -343,7 +315,7 @@ def finished(watch, device, script, say):
     sizes = ", ".join(f"{axis} {size}" for axis, size in point.items()) or "its own batch"
     notes = [f"traced with {sizes} alone, in {precision} precision"]
     notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes(), *(watch.guesses.notes(model) if watch.guesses else [])])
-    notes.extend([*watch.passes.notes(), *several(watch, model), *beside(watch, model), *unreached(watch, model)])
+    notes.extend([*watch.passes.notes(), *several.several(watch, model), *beside(watch, model), *several.unreached(watch, model)])
     answered = watch.recorder.answered
     tape_made = layout.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
     fake_inputs = [[name, names.element_of(value.dtype)[0], int(value.is_floating_point()),
@@ -353,37 +325,10 @@ def finished(watch, device, script, say):
     return tape_made
 
 
-def several(watch, model):
-    """What of a script with several models is not in the tape."""
-    name, elsewhere = type(model).__name__, "which are not in the tape: trace them with file.py:function"
-    if watch.foreign:
-        return [f"several models: the loss trains {watch.foreign:,} parameters outside {name}, {elsewhere}"]
-    own = {id(one) for one in model.parameters()}
-    others = {id(one): one.numel() for one in trained_in(watch) if id(one) not in own}
-    if not others:
-        return []
-    return [f"several models: the first backward pass is of {name} alone; optimizers train {sum(others.values()):,} further parameters, "
-            f"{elsewhere}"]
-
-
-def trained_in(watch):
-    """Parameters that the script's optimizers train."""
-    return [companions.latest(one) for optimizer in watch.optimizers for group in optimizer.param_groups for one in group["params"]]
-
-
 def beside(watch, model):
     """What the script has beside the model, on the GPU and to step it."""
-    found = watch.companions.notes(model, set(map(id, trained_in(watch)))) if watch.companions else []
+    found = watch.companions.notes(model, set(map(id, several.trained_in(watch)))) if watch.companions else []
     return [*found, *companions.of_own(watch.optimizers)]
-
-
-def unreached(watch, model):
-    """What of the model the traced loss does not train."""
-    asked = sum(one.numel() for one in model.parameters() if one.requires_grad)
-    if watch.answers or watch.reached == asked:
-        return []
-    return [f"the first backward pass reaches {watch.reached:,} of the {asked:,} parameters of {type(model).__name__} that require "
-            "gradients: the others have none in the tape"]
 
 
 def sizes_of(batch):
