@@ -79,7 +79,7 @@ fn hold(errors: &BTreeMap<&str, Vec<(f64, String)>>, cases: usize) {
 #[test]
 fn traced_models_are_predicted_as_they_run() {
     let errors = errors("cases.jsonl");
-    hold(&errors, 1240);
+    hold(&errors, 1264);
     // A rule of its own stands behind each of these, so that none is off by a tensor.
     let exact = ["drawn-molecules", "drawn-variables", "drawn-branches", "drawn-measured", "user-nested"];
     let ruled = |name: &str| errors[name].iter().filter(|(_, id)| exact.iter().any(|model| id.contains(model)));
