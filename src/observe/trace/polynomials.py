@@ -11,6 +11,8 @@ LARGEST = 1 << 63
 # The nearest polynomial of a size that follows none: what its factors are divided by, and how far it may be off at the traced points.
 PARTS = 1 << 20
 NEAR = 0.02
+# What the factors of polynomials with further terms are divided by, at most: what grows in steps needs larger ones.
+SMALL = 8
 
 
 def terms_of(axes, varies=True):
@@ -117,7 +119,8 @@ class Fitter:
     """Polynomials through values at the traced points."""
 
     def __init__(self, axes, points, varies=True):
-        self.points = points
+        # Those at which every step is traced, and all.
+        self.usual, self.points = points, points
         self.terms, self.further = terms_of(axes, varies)
         self.plain, self.others = Candidate(self.terms, points), None
         self.known, self.polynomials = {}, []
@@ -162,7 +165,7 @@ class Fitter:
             self.others = [(more, Candidate([*usual, *more], self.points)) for more in chosen if len(usual) + len(more) < len(self.points)]
         for more, candidate in self.others:
             made = candidate.factors_of(values) if candidate.is_solved else None
-            if made is None:
+            if made is None or made[0] > SMALL:
                 continue
             usual = len(self.plain.terms)
             laid = made[:usual + 1] + [0] * (len(self.terms) - usual)

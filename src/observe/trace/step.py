@@ -384,7 +384,7 @@ def narrowed(subject, steps, trace, finished, varies):
     depends = not trace.agrees() if finished is None else bool(fitter.unfit)
     if steps.lengths and depends:
         # Operators that depend on the length, or sizes that grow in steps.
-        steps.hold(fitter.points)
+        steps.hold(fitter.usual)
         return True
     if "I" in subject.axes() and varies and (finished is None or fitter.unfit):
         # Windows and paddings that depend on the image's size: its own size alone.

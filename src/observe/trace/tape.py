@@ -48,15 +48,16 @@ def points_of(axes, longest=None, side=None, varies=True, lengths=None):
 
 def further_points(axes, longest=None, side=None, varies=True, lengths=None):
     """Sizes at which a step is traced as well where some number is no sum of the usual terms."""
-    lengths, check = lengths_of(longest, lengths)
+    lengths, _ = lengths_of(longest, lengths)
+    # No length of before: of four, a cube goes through all.
     longer = lengths[2] + lengths[1] - lengths[0]
     if "I" in axes:
         own = side or 224
-        points = [{"B": 4, "I": own * (2 if varies else 1)}, {"B": 5, "I": own * (5 if varies else 1)}]
+        points = [{"B": 4, "I": own * (2 if varies else 1)}, {"B": 5, "I": own * (6 if varies else 1)}]
     elif "T" in axes:
-        points = [{"B": 4, "S": lengths[0], "T": lengths[2] // 2}, {"B": 5, "S": check if "B" in axes else longer, "T": lengths[1] // 2}]
+        points = [{"B": 4, "S": lengths[0], "T": lengths[2] // 2}, {"B": 5, "S": longer, "T": longer // 2}]
     elif "S" in axes:
-        points = [{"B": 4, "S": lengths[0] if "B" in axes else longer}, {"B": 5, "S": check}]
+        points = [{"B": 4, "S": lengths[0]}, {"B": 5, "S": longer}]
     else:
         points = [{"B": 5}, {"B": 8}]
     return [{axis: point[axis] for axis in axes if axis in point} for point in points]
