@@ -1,5 +1,5 @@
-"""The longest row of tokens that a model of the user's own takes, where it is shorter than what is traced otherwise: a table of
-positions has so many rows."""
+"""Which lengths a model is traced at: the longest row of tokens that one of the user's own takes, where it is shorter than what is
+traced otherwise, as a table of positions has so many rows; and one alone, where steps of others differ from it."""
 
 import tape
 from sources import Refused
@@ -45,3 +45,18 @@ def shorten(tracer, subject):
     subject.longest = least
     # Where a length must be a multiple of something, the lengths to trace at are none that it takes.
     return all(runs(point["S"]) for point in tape.points_of(axes, least))
+
+
+def narrowed(subject, steps, trace, finished, varies):
+    """Whether what was traced holds at one size alone, where the subject is then to be traced."""
+    fitter = trace.fitter
+    depends = not trace.agrees() if finished is None else bool(fitter.unfit)
+    if steps.lengths and depends:
+        # Operators that depend on the length, or sizes that grow in steps.
+        steps.hold(fitter.usual)
+        return True
+    if "I" in subject.axes() and varies and (finished is None or fitter.unfit):
+        # Windows and paddings that depend on the image's size: its own size alone.
+        subject.varies = False
+        return True
+    return False

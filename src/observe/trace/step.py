@@ -15,6 +15,7 @@ import foreign_kernels
 import held
 import lasting
 import layout
+import lengths
 import lifetimes
 import modules
 import names
@@ -201,7 +202,7 @@ class Tracer:
                     continue
                 trace.steps.update(more)
                 finished = trace.finish()
-            if narrowed(subject, steps, trace, finished, varies):
+            if lengths.narrowed(subject, steps, trace, finished, varies):
                 return self.trace(subject, steps.unchanged())
             if finished is None:
                 notes.append(f"{precision}: what runs differs between sizes: the tape holds for {points[-1]} alone")
@@ -376,21 +377,6 @@ class Steps:
         with beside.Beside(runs) as tried:
             found = tried.result()
         return runs() if found is None else found
-
-
-def narrowed(subject, steps, trace, finished, varies):
-    """Whether what was traced holds at one size alone, where the subject is then to be traced."""
-    fitter = trace.fitter
-    depends = not trace.agrees() if finished is None else bool(fitter.unfit)
-    if steps.lengths and depends:
-        # Operators that depend on the length, or sizes that grow in steps.
-        steps.hold(fitter.usual)
-        return True
-    if "I" in subject.axes() and varies and (finished is None or fitter.unfit):
-        # Windows and paddings that depend on the image's size: its own size alone.
-        subject.varies = False
-        return True
-    return False
 
 
 def without_gradients(answers):
