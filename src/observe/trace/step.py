@@ -181,8 +181,7 @@ class Tracer:
         with beside.Beside(lambda: steps.at_few(fitter), few) as others:
             recorded = {"fp32": steps.recorded("fp32", fitter, range(len(points)))}
             if len(recorded["fp32"]) == len(points):
-                steps.widen(fitter, recorded["fp32"], varies)
-                points = fitter.points
+                points = steps.widen(fitter, recorded["fp32"], varies)
                 if others.child is not None:
                     recorded["half"] = steps.recorded("half", fitter, fitter.few)
                 recorded.update(self.picked_up(others) or {})
@@ -299,15 +298,16 @@ class Steps:
         return trace.steps
 
     def widen(self, fitter, recorded, varies):
-        """Records further sizes where some number is no sum of the usual terms."""
+        """Records further sizes where some number is no sum of the usual terms; all points."""
         trace = tape.Trace(fitter, recorded)
         subject, axes = self.subject, self.subject.axes()
         if not axes or not trace.agrees() or all(map(fitter.is_plain, trace.columns())):
-            return
+            return fitter.points
         further = tape.further_points(axes, subject.longest, subject.side, varies, subject.lengths)
         known = len(fitter.points)
         fitter.widen([{**subject.held, **point} for point in further])
         recorded.update(self.recorded("fp32", fitter, range(known, len(fitter.points))))
+        return fitter.points
 
     def traced_again(self, trace):
         """Whether sizes differ in what runs, and one length alone will be traced."""
