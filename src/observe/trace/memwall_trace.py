@@ -46,6 +46,8 @@ def arguments():
         given, command = given[:at], given[at + 1:]
     parsed = parser.parse_args(given)
     parsed.command = command
+    # Whatever folder a script changes to.
+    parsed.named, parsed.output = parsed.output, os.path.abspath(parsed.output)
     return parsed
 
 
@@ -154,7 +156,7 @@ def main():
             return told(f"{tracer.built}, but its step cannot be traced: {why}" if tracer.built else why, 1)
         for note in [*made["differences"], *made["notes"]]:
             say(f"note: {note}")
-        say(f"{options.output}: {made['name']}, {made['parameters']['total']:,} parameters, "
+        say(f"{options.named}: {made['name']}, {made['parameters']['total']:,} parameters, "
             f"{os.path.getsize(options.output):,} bytes ({size:,} unpacked)")
         return 0
 
