@@ -90,6 +90,11 @@ pub(super) fn ranks(state: &State) -> Option<u64> {
 /// Who says it: as [`crate::import::Origin::Environment`] is shown.
 const WORLD: &str = "environment: WORLD_SIZE";
 
+/// Whether a key says which model it is; how many samples it takes, and of what length, does not.
+fn names_model(key: &str) -> bool {
+    key.starts_with("model.") && ![keys::model::batch_size, keys::model::sequence_length].contains(&key)
+}
+
 /// The model that it names, where that has other parameters than the plan's.
 pub fn other_model(state: &State, prediction: &Prediction) -> Option<String> {
     let command = of_command(state)?;
@@ -101,7 +106,7 @@ pub fn other_model(state: &State, prediction: &Prediction) -> Option<String> {
     if same || counted || log.params.is_some() || log.trainable.is_some() {
         return None;
     }
-    let named = command.settings.iter().find(|setting| setting.key.starts_with("model.") && !setting.is_default);
+    let named = command.settings.iter().find(|setting| names_model(setting.key) && !setting.is_default);
     let by = named.map_or_else(|| "by its command".to_owned(), |setting| format!("by {}", setting.origin));
     Some(format!("{} parameters ({by}), the plan has {}", parameter_count(runs), parameter_count(planned)))
 }
