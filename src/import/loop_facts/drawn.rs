@@ -1,16 +1,31 @@
 //! The shapes of samples that a script draws at random in place of data.
 
 use super::Script;
+use crate::script_defaults::is_name;
+use crate::script_doubts::code;
 use crate::settings::{Settings, whole};
 
 impl Script<'_> {
     /// The shape of the whole numbers that it draws in place of samples, without what is shifted off for labels; none
     /// where two differ.
     pub(super) fn shape(&self) -> Option<(u64, u64)> {
-        if self.generates() {
+        if self.generates() || self.cuts_what_it_draws() {
             return None;
         }
         self.drawn(2).and_then(|sizes| Some((*sizes.first()?, self.unshifted(*sizes.get(1)?))))
+    }
+
+    /// Whether what it draws is a data set that no loader cuts, but the script itself: `data[i : i + length]`.
+    fn cuts_what_it_draws(&self) -> bool {
+        let drawn = code(self.text).filter(|line| line.contains("torch.randint("));
+        let mut names = drawn.filter_map(|line| line.split_once('=')).map(|(name, _)| name.trim());
+        // `x[:, :-1]` keeps all samples.
+        let cuts = |name: &str| {
+            let item = format!("{name}[");
+            let mut items = self.text.split(item.as_str()).skip(1);
+            items.any(|index| !index.trim_start().starts_with(':'))
+        };
+        !self.has(&["DataLoader("]) && names.any(|name| is_name(name) && cuts(name))
     }
 
     /// The number of the images that it draws in place of samples: `torch.randn(16, 3, 224, 224)`.
@@ -28,7 +43,11 @@ impl Script<'_> {
 
     /// The tokens of one sample that its data set draws.
     pub(super) fn made_length(&self) -> Option<u64> {
-        if !self.text.contains("__getitem__") {
+        // A class of samples, or a list of them.
+        if !["__getitem__", "\"input_ids\": torch.randint(", "input_ids=torch.randint("]
+            .iter()
+            .any(|part| self.text.contains(part))
+        {
             return None;
         }
         self.drawn(1).and_then(|sizes| sizes.first().copied()).filter(|tokens| *tokens > 1)

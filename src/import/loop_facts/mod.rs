@@ -14,7 +14,7 @@ use super::common::ImportContext;
 use super::imported::{ImportedPlan, InferredValue};
 use super::origin::{Origin, Setting};
 use super::own_loop;
-use super::python::ScriptReader;
+use super::python::{ARGV, PassedArgument, ScriptReader};
 use super::script_defaults::script_of;
 use super::script_doubts::code;
 use super::script_modules::project_text;
@@ -37,7 +37,12 @@ pub fn of_script(context: &ImportContext) -> Vec<InferredValue> {
     // Notes of its file of settings are those of the plan.
     let mut unused = ImportedPlan::default();
     let file = own_loop::configuration(context, &options, &mut unused).map_or_else(Settings::default, |(file, _)| file);
-    let given = file.clone().with(options);
+    // What the script takes from its command by itself, over its file.
+    let told = &context.program.words;
+    let mut words = if project.contains("from_cli(") { arguments::overrides(told) } else { Settings::default() };
+    let argv: Vec<&str> = std::iter::once(path.as_str()).chain(told.iter().map(String::as_str)).collect();
+    words.set(ARGV, argv.into(), Origin::Argument(ARGV.to_owned()));
+    let given = file.clone().with(options).with(words);
     let reader = ScriptReader::of_project(&path, &text, &project, given, context.outside());
     let is_whole = imports::are_known(context, &path, &project);
     let script = Script { path: &path, text: &project, reader: &reader, file: &file, is_whole };
@@ -163,8 +168,18 @@ impl Script<'_> {
         if self.text.contains("torch.utils.checkpoint") && self.recomputes() {
             return Some(Setting::new("full", self.says("torch.utils.checkpoint")));
         }
+        // timm's models (timm/models/_manipulate.py).
+        let switched = self.reader.passed(&["set_grad_checkpointing"], "0");
+        if let [(PassedArgument::Plain(told), true)] = switched.as_slice()
+            && let Some(on) = told.value.as_bool()
+        {
+            return Some(Setting::new(if on { "full" } else { "none" }, self.says("set_grad_checkpointing")));
+        }
         let known = [
+            "checkpointing",
+            "grad_checkpoint",
             "gradient_checkpoint",
+            "grad_ckpt",
             "activation_checkpoint",
             "utils.checkpoint",
             "checkpoint_wrapper",

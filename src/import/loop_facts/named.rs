@@ -49,7 +49,8 @@ pub(super) const LENGTHS: [&str; 17] = [
 ];
 
 /// What they call the micro batches of a step.
-pub(super) const STEPS: [&str; 12] = [
+pub(super) const STEPS: [&str; 13] = [
+    "accumulation",
     "gradient_accumulation_steps",
     "gradient_accumulation",
     "grad_accum_steps",

@@ -1,5 +1,7 @@
 //! Scripts as people write them, and what they say. What is expected stands in the script.
 
+mod settings;
+
 use std::collections::BTreeMap;
 
 use crate::catalog::Catalog;

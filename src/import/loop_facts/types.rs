@@ -106,5 +106,7 @@ fn cast_of(line: &str) -> Option<&str> {
     let is_small = || ["bfloat16", "float16", "dtype"].iter().any(|word| line.contains(word));
     let to = line.split_once(".to(").filter(|_| is_small());
     let (before, _) = to.or_else(|| line.split_once(".bfloat16(")).or_else(|| line.split_once(".half("))?;
-    before.rsplit([' ', '=', '(']).next()
+    // `model = GPT2LMHeadModel(config).to(torch.bfloat16)`: what is made there.
+    let made = before.ends_with(')').then(|| before.split_once('=')).flatten().map(|(name, _)| name.trim());
+    made.or_else(|| before.rsplit([' ', '=', '(']).next())
 }

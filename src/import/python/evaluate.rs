@@ -31,6 +31,9 @@ const LIBRARIES: [&str; 16] = [
     "dataclasses",
 ];
 
+/// The setting that holds the words of a script's command, its name first.
+pub const ARGV: &str = "sys.argv";
+
 impl FollowedScript<'_> {
     /// What an expression comes to.
     pub(super) fn evaluate(&mut self, expression: &Expression) -> Known {
@@ -154,6 +157,8 @@ impl FollowedScript<'_> {
     /// `owner.name`
     pub(super) fn attribute(&mut self, owner: &Known, name: &str) -> Known {
         match owner {
+            // absl's: what `DEFINE_integer` and the like declare.
+            Known::Library(path) if path.ends_with("flags.FLAGS") => self.asked(&[], name),
             Known::Library(path) => {
                 let path = format!("{path}.{name}");
                 self.defined(&path).unwrap_or(Known::Library(path))
@@ -222,6 +227,7 @@ impl FollowedScript<'_> {
             (Known::Library(path), Some(name), _) if path == "os.environ" => {
                 self.variable(name).unwrap_or(Known::UNKNOWN)
             }
+            (Known::Library(path), None, Some(place)) if path == "sys.argv" => self.word(place),
             (Known::Collection(at), Some(name), _) => {
                 let found = self.entry(*at, name).unwrap_or(Known::UNKNOWN);
                 self.chosen(found, &index.source())
@@ -246,6 +252,13 @@ impl FollowedScript<'_> {
             (Known::Open(path), ..) => Known::Open(path.clone()),
             _ => Known::UNKNOWN,
         }
+    }
+
+    /// A word of the script's command.
+    fn word(&mut self, place: i64) -> Known {
+        let words = self.own.get(ARGV).and_then(|found| found.value.as_array());
+        let word = usize::try_from(place).ok().and_then(|place| words?.get(place).cloned());
+        word.map_or(Known::UNKNOWN, |word| self.told(word))
     }
 
     /// What an argument has chosen of a table: what it holds rests upon that argument.

@@ -47,7 +47,7 @@ impl FollowedScript<'_> {
         if let Some(found) = self.builtin(&path, &given).or_else(|| self.surroundings(&path, &given)) {
             return found;
         }
-        if let Some(found) = self.loaded(&path, &given) {
+        if let Some(found) = self.loaded(&path, &given).or_else(|| self.omega(&path, &given)) {
             return found;
         }
         self.declare(&path, &given);
@@ -72,6 +72,9 @@ impl FollowedScript<'_> {
                 self.declared.insert(name, default.clone());
             }
         }
+        if path.rsplit('.').next().is_some_and(|name| name.starts_with("DEFINE_")) {
+            self.declare_flag(given);
+        }
         if PARSERS.iter().any(|parser| path.ends_with(parser)) {
             self.parsed.clear();
             let first = given.at(0).or_else(|| given.named("dataclass_types")).cloned().unwrap_or(Known::UNKNOWN);
@@ -83,6 +86,18 @@ impl FollowedScript<'_> {
                 }
                 self.parsed.push(class);
             }
+        }
+    }
+
+    /// A flag of absl's: `flags.DEFINE_bool("bf16", False, "")`, which `--nobf16` turns off.
+    fn declare_flag(&mut self, given: &CallArguments) {
+        let Some(name) = given.at(0).or_else(|| given.named("name")).and_then(Known::text).map(str::to_owned) else {
+            return;
+        };
+        let is_off = self.own.is_set(&format!("no{name}"));
+        let default = given.at(1).or_else(|| given.named("default")).filter(|default| !default.is_open()).cloned();
+        if let Some(default) = if is_off { Some(Known::plain(false)) } else { default } {
+            self.declared.insert(name, default);
         }
     }
 

@@ -9,6 +9,7 @@ mod conditions;
 mod effects;
 mod evaluate;
 mod libraries;
+mod omega;
 mod parse;
 mod parse_expressions;
 mod script;
@@ -25,6 +26,7 @@ use std::cell::{Cell, RefCell};
 use serde_json::Value;
 
 use alternatives::{first, of, trained};
+pub use evaluate::ARGV;
 pub use script::ScriptSurroundings;
 use script::{FollowedScript, LibraryCall, unnamed};
 use store::Collection;

@@ -236,7 +236,9 @@ impl<'a> FollowedScript<'a> {
                 PythonStatement::Function(function) => self.call_blindly(function, None),
                 PythonStatement::Class(class) => {
                     let object = Names { class: Some(Rc::clone(class)), object: true, ..Names::default() };
-                    let object = self.store.add(Collection::Names(object));
+                    // What a library calls, it calls of the object that the script has made, where there is one alone.
+                    let made = self.store.only_object(class).unwrap_or(object);
+                    let object = self.store.add(Collection::Names(made));
                     for inner in &class.body {
                         if let PythonStatement::Function(function) = inner {
                             self.call_blindly(function, Some(object));

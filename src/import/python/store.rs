@@ -89,6 +89,17 @@ impl ScriptState {
         }
     }
 
+    /// What the only object of a class of the script's own holds; none where there are several, or none.
+    pub fn only_object(&self, class: &Rc<Class>) -> Option<Names> {
+        let mut objects = self.all.iter().filter_map(|held| match held {
+            Collection::Names(names) if names.object && !names.stands_for_class => Some(names),
+            _ => None,
+        });
+        let is_of = |names: &&Names| names.class.as_ref().is_some_and(|own| Rc::ptr_eq(own, class));
+        let first = objects.by_ref().find(is_of)?;
+        if objects.any(|names| is_of(&names)) { None } else { Some(first.clone()) }
+    }
+
     /// The items of a list.
     pub fn items(&self, value: &Known) -> Option<&Vec<Known>> {
         match value {

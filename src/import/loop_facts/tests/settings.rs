@@ -1,0 +1,140 @@
+//! Settings that a script takes from absl, from OmegaConf and from the words of its command.
+
+use super::*;
+
+const ABSL: &[(&str, &str)] = &[(
+    "train.py",
+    r#"
+from absl import app, flags
+import torch
+FLAGS = flags.FLAGS
+flags.DEFINE_integer("train_batch_size", 4, "")
+flags.DEFINE_integer("max_seq_length", 64, "")
+flags.DEFINE_bool("use_bfloat16", False, "")
+def main(_):
+    model = LM()
+    if FLAGS.use_bfloat16:
+        model = model.bfloat16()
+    opt = torch.optim.Adam(model.parameters())
+    for step in range(100):
+        ids = torch.randint(0, 5000, (FLAGS.train_batch_size, FLAGS.max_seq_length))
+        model(ids).backward()
+        opt.step()
+if __name__ == "__main__":
+    app.run(main)
+"#,
+)];
+
+#[test]
+fn flags_of_absl_decide_as_arguments_do() {
+    let defaults = told(ABSL, "python train.py", &[]);
+    assert_eq!(
+        (value(&defaults, BATCH), value(&defaults, LENGTH), value(&defaults, PRECISION)),
+        (Some("4"), Some("64"), Some("fp32")),
+        "{defaults:?}"
+    );
+    let given = told(ABSL, "python train.py --train_batch_size=16 --use_bfloat16", &[]);
+    assert_eq!((value(&given, BATCH), value(&given, PRECISION)), (Some("16"), Some("bf16")), "{given:?}");
+}
+
+const OMEGA: &[(&str, &str)] = &[
+    (
+        "train.py",
+        r#"
+import torch
+from omegaconf import OmegaConf
+cfg = OmegaConf.merge(OmegaConf.load("base.yaml"), OmegaConf.from_cli())
+model = LM()
+opt = torch.optim.AdamW(model.parameters())
+for step in range(cfg.trainer.max_steps):
+    ids = torch.randint(0, 5000, (cfg.data.batch_size, cfg.data.max_len))
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=cfg.trainer.precision == "bf16"):
+        loss = model(ids)
+    loss.backward()
+    opt.step()
+"#,
+    ),
+    ("base.yaml", "data:\n  batch_size: 8\n  max_len: 128\ntrainer:\n  max_steps: 100\n  precision: fp32\n"),
+];
+
+#[test]
+fn words_of_a_command_go_over_the_file_that_they_are_merged_with() {
+    let file = told(OMEGA, "python train.py", &[]);
+    assert_eq!((value(&file, BATCH), value(&file, LENGTH)), (Some("8"), Some("128")), "{file:?}");
+    assert_eq!(value(&file, PRECISION), None, "no autocast is no other type");
+    let given = told(OMEGA, "python train.py data.batch_size=4 trainer.precision=bf16", &[]);
+    assert_eq!(
+        (value(&given, BATCH), value(&given, LENGTH), value(&given, PRECISION)),
+        (Some("4"), Some("128"), Some("bf16-mixed")),
+        "{given:?}"
+    );
+}
+
+const WORDS: &[(&str, &str)] = &[
+    (
+        "train.py",
+        r#"
+import sys, torch, yaml
+CFG = yaml.safe_load(open(sys.argv[1]))
+class Run:
+    def __init__(self, batch, accumulation=1):
+        self.batch, self.accumulation = batch, accumulation
+        self.model = LM().to(torch.bfloat16)
+        self.opt = torch.optim.AdamW(self.model.parameters())
+    def on_step(self, i):
+        x = torch.randint(0, 5000, (self.batch, CFG["seq_len"]))
+        loss = self.model(x) / self.accumulation
+        loss.backward()
+        if i % self.accumulation == 0:
+            self.opt.step()
+schedule(Run(CFG["batch"], accumulation=2))
+"#,
+    ),
+    ("small.yaml", "batch: 4\nseq_len: 192\n"),
+];
+
+#[test]
+fn a_file_that_the_command_names_and_an_object_that_the_script_makes() {
+    let given = told(WORDS, "python train.py small.yaml", &[]);
+    assert_eq!(
+        (value(&given, BATCH), value(&given, LENGTH), value(&given, STEPS)),
+        (Some("4"), Some("192"), Some("2")),
+        "{given:?}"
+    );
+    assert_eq!(value(&given, PRECISION), Some("bf16"));
+}
+
+#[test]
+fn what_the_script_cuts_itself_is_no_sample() {
+    const CUTS: &[(&str, &str)] = &[(
+        "lm.py",
+        "import torch\ndata = torch.randint(0, 10000, (35 * 3000, 20))\nfor i in range(0, 9000, 35):\n    x = data[i : i + 35]\n    model(x).backward()\n    opt.step()\n",
+    )];
+    let given = told(CUTS, "python lm.py", &[]);
+    assert_eq!((given.get(BATCH), given.get(LENGTH)), (None, None), "{given:?}");
+}
+
+const SWITCH: &[(&str, &str)] = &[(
+    "vit.py",
+    r#"
+import click, timm, torch
+@click.command()
+@click.option("--ckpt", is_flag=True)
+def main(ckpt):
+    model = timm.create_model("vit_tiny_patch16_224")
+    model.set_grad_checkpointing(ckpt)
+    opt = torch.optim.AdamW(model.parameters())
+    for step in range(100):
+        model(torch.randn(4, 3, 224, 224)).sum().backward()
+        opt.step()
+main()
+"#,
+)];
+
+#[test]
+fn a_models_own_switch_for_checkpointing_is_none_of_a_file_of_weights() {
+    let on = told(SWITCH, "python vit.py --ckpt", &[]);
+    assert_eq!(value(&on, CHECKPOINTING), Some("full"), "{on:?}");
+    let off = told(SWITCH, "python vit.py", &[]);
+    assert_ne!(value(&off, CHECKPOINTING), Some("full"), "{off:?}");
+}
