@@ -60,6 +60,11 @@ pub trait LineFormat: Send {
     /// Whose lines these are.
     fn name(&self) -> LogFormat;
 
+    /// Whether it takes lines as they are written, their numbers not yet made plain.
+    fn reads_as_written(&self) -> bool {
+        false
+    }
+
     /// What the line tells; none where it is not one of this format's.
     fn read(&mut self, line: &str) -> Option<LineFacts>;
 }

@@ -142,6 +142,7 @@ impl Log {
     /// Reads on. Whether anything new was told.
     pub fn read(&mut self, now: Moment) -> bool {
         self.trouble = None;
+        self.tracker.look(now);
         let told = self.read_lines(now);
         // Lines tell more, and first; two counts of one run do not join.
         if self.lines_count {
@@ -277,8 +278,7 @@ impl Log {
             .into_iter()
             .find_map(|at| {
                 let format = &mut self.formats[at];
-                // The user's own pattern is written for the line as it stands.
-                let text = if format.name() == LogFormat::Own { line } else { &plain };
+                let text = if format.reads_as_written() { line } else { &plain };
                 Some((at, format.read(text)?))
             });
         let Some((format, facts)) = found else { return ended };

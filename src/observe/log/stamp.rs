@@ -1,4 +1,4 @@
-//! The time that stands in a line: `2026-02-24 19:46:17,508`, `2025-05-27T15:23:07`.
+//! The time that stands in a line: `2026-02-24 19:46:17,508`, `2025-05-27T15:23:07`, and at its beginning `[19:46:17]`.
 
 /// Milliseconds of the first time stamp in `line`, by whatever clock and zone the log has: good for
 /// differences alone.
@@ -7,7 +7,22 @@ pub fn stamp(line: &str) -> Option<u64> {
     // Stamps stand near the beginning; a line may be long.
     let is_digit = |at: usize| bytes[at].is_ascii_digit();
     let starts = (0..bytes.len().min(160)).filter(|at| is_digit(*at) && (*at == 0 || !is_digit(at - 1)));
-    starts.into_iter().find_map(|at| stamp_at(bytes.get(at..)?)).or_else(|| epoch(line))
+    starts.into_iter().find_map(|at| stamp_at(bytes.get(at..)?)).or_else(|| epoch(line)).or_else(|| clock(line))
+}
+
+/// A time without a day, that begins the line. One day's differences are right, and behind midnight time goes back.
+fn clock(line: &str) -> Option<u64> {
+    const SHAPE: &[u8; 8] = b"00:00:00";
+    let text = line.strip_prefix('[').unwrap_or(line).as_bytes();
+    let head = text.get(..SHAPE.len())?;
+    let fits =
+        head.iter().zip(SHAPE).all(|(byte, shape)| if *shape == b'0' { byte.is_ascii_digit() } else { byte == shape });
+    let behind = text.get(SHAPE.len()).is_none_or(|next| matches!(next, b' ' | b']' | b',' | b'.' | b'\t' | b'|'));
+    let number = |from: usize| u64::from(head[from] - b'0') * 10 + u64::from(head[from + 1] - b'0');
+    if !fits || !behind || number(0) > 23 || number(3) > 59 || number(6) > 59 {
+        return None;
+    }
+    Some((number(0) * 3600 + number(3) * 60 + number(6)) * 1000 + millis(&text[SHAPE.len()..]))
 }
 
 /// Seconds since 1970 under a name of JSON's: `"_timestamp": 1700000000.5`.
@@ -80,6 +95,15 @@ mod tests {
         let line = |at: &str| format!("{{\"step\": 1, \"_timestamp\": {at}}}");
         assert_eq!(between(&line("1700000000.5"), &line("1700000002.75")), 2_250);
         assert_eq!(stamp("{\"time\": 3.5}"), None);
+    }
+
+    #[test]
+    fn a_clock_that_begins_a_line() {
+        assert_eq!(between("[19:46:17] step 3", "[19:46:19] step 5"), 2_000);
+        assert_eq!(between("09:59:59.250 | step 3", "10:00:01,500 | step 5"), 2_250);
+        for line in ["step 3 at 10:00:00", "[29:46:17] step", "10:00:00/20 step", "0:00:15 step"] {
+            assert_eq!(stamp(line), None, "{line}");
+        }
     }
 
     #[test]

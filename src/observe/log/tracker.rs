@@ -30,6 +30,8 @@ pub struct Tracker {
     time_is_told: bool,
     stamped: Marks,
     arrived: Marks,
+    /// When the log was looked at: the last time, and the time before.
+    looks: [Option<Moment>; 2],
     micro: Micro,
     /// The marks are of batches.
     counts_batches: bool,
@@ -75,6 +77,13 @@ impl Tracker {
         self.arrived = Marks::default();
         self.micro = Micro::default();
         self.counts_epochs = false;
+    }
+
+    /// The log is looked at.
+    pub fn look(&mut self, now: Moment) {
+        if self.looks[0] != Some(now) {
+            self.looks = [Some(now), self.looks[0]];
+        }
     }
 
     /// Lines come in blocks: of the last one `before` was the step before it.
@@ -150,9 +159,13 @@ impl Tracker {
     /// Time of a step from how the count moves: by the log's own stamps, or by the times at which
     /// lines arrived.
     fn pace(&mut self, step: u64, when: LineTime) {
-        let stamped = when.stamp.and_then(|stamp| self.stamped.note(step, stamp, OfOneTime::First));
-        let arrived = when.live.then(|| self.arrived.note(step, when.at.0, OfOneTime::Last)).flatten();
-        if let Some(time) = stamped.or(arrived.filter(|_| when.stamp.is_none())) {
+        let stamped = when.stamp.and_then(|stamp| self.stamped.note(step, (stamp, stamp), OfOneTime::First));
+        // A line that came was written at any time since the look before.
+        let since = self.looks[1].map_or(when.at.0, |before| before.0.min(when.at.0));
+        let arrived = when.live.then(|| self.arrived.note(step, (when.at.0, since), OfOneTime::Last)).flatten();
+        // A log whose lines have stamps may leave those out that are the line's before.
+        let has_stamps = when.stamp.is_some() || self.stamped.marks.len() > 1;
+        if let Some(time) = stamped.or(arrived.filter(|_| !has_stamps)) {
             self.progress.step_time = Reading::estimated(time, when.at);
         }
     }
@@ -175,33 +188,38 @@ enum OfOneTime {
     Last,
 }
 
-/// Steps and the milliseconds at which they were told.
+/// A time is told where both its ends are known to this share of it.
+const SHARP: f64 = 0.25;
+
+/// Steps and the milliseconds at which they were told: at the latest, and at the earliest.
 #[derive(Debug, Default)]
 struct Marks {
-    marks: VecDeque<(u64, u64)>,
+    marks: VecDeque<(u64, u64, u64)>,
 }
 
 impl Marks {
-    /// The mean time of a step over the last marks, once there are two.
-    fn note(&mut self, step: u64, millis: u64, of_one_time: OfOneTime) -> Option<Seconds> {
+    /// The mean time of a step over the last marks, once there are two that are far enough from each other.
+    fn note(&mut self, step: u64, (millis, earliest): (u64, u64), of_one_time: OfOneTime) -> Option<Seconds> {
         match self.marks.back() {
             // Another rank tells the same step.
-            Some((last, _)) if *last == step => return None,
+            Some((last, ..)) if *last == step => return None,
             // A restart, or a clock that was set.
-            Some((last, then)) if *last > step || *then > millis => self.marks.clear(),
-            Some((_, then)) if *then == millis => match of_one_time {
+            Some((last, then, _)) if *last > step || *then > millis => self.marks.clear(),
+            Some((_, then, _)) if *then == millis => match of_one_time {
                 OfOneTime::First => return None,
                 OfOneTime::Last => drop(self.marks.pop_back()),
             },
             _ => {}
         }
-        self.marks.push_back((step, millis));
+        self.marks.push_back((step, millis, earliest));
         if self.marks.len() > WINDOW {
             self.marks.pop_front();
         }
-        let (first, then) = self.marks.front()?;
+        let (first, then, before) = self.marks.front()?;
         let steps = step - first;
-        (steps > 0 && millis > *then).then(|| Seconds((millis - then) as f64 / 1000.0 / steps as f64))
+        let lasted = millis.saturating_sub(*then) as f64;
+        let open = (then.saturating_sub(*before) + millis.saturating_sub(earliest)) as f64;
+        (steps > 0 && lasted > 0.0 && open <= SHARP * lasted).then(|| Seconds(lasted / 1000.0 / steps as f64))
     }
 }
 
@@ -249,6 +267,34 @@ mod tests {
             let times = [&read, &stamped].map(|tracker| tracker.progress().step_time.value().copied());
             assert_eq!(times, [(second > 0).then_some(Seconds(0.1)); 2], "{second} s");
         }
+    }
+
+    /// Steps of 0.4 s that are looked for every half second: from one look to the next there is one step, or there are two.
+    #[test]
+    fn lines_that_come_within_a_few_looks_tell_no_time() {
+        let mut tracker = Tracker::default();
+        let look = |tracker: &mut Tracker, millis: u64| {
+            tracker.look(Moment(millis));
+            let told = step(millis / 400);
+            tracker.take(LogFormat::Text, &told, LineTime { at: Moment(millis), stamp: None, live: true });
+            tracker.progress().step_time.value().map(|time| time.0)
+        };
+        assert_eq!([0, 500, 1_000, 1_500].map(|millis| look(&mut tracker, millis)), [None; 4]);
+        // Of 5 s half a second at either end is a fifth: the step is told within a quarter of what it is.
+        let told: Vec<f64> = (4..11).filter_map(|half| look(&mut tracker, half * 500)).collect();
+        assert!(!told.is_empty() && told.iter().all(|told| (told - 0.4).abs() <= 0.1), "{told:?}");
+    }
+
+    #[test]
+    fn a_line_without_the_stamp_of_the_line_before_is_no_arrival() {
+        let mut tracker = Tracker::default();
+        let line = |stamp: Option<u64>| LineTime { stamp, ..at(100, true) };
+        tracker.take(LogFormat::Text, &step(10), line(Some(0)));
+        tracker.take(LogFormat::Text, &step(20), line(Some(5_000)));
+        tracker.take(LogFormat::Text, &step(23), LineTime { at: Moment(100_100), ..line(None) });
+        tracker.take(LogFormat::Text, &step(26), LineTime { at: Moment(100_200), ..line(None) });
+        // 5 s for ten steps.
+        assert_eq!(tracker.progress().step_time.value(), Some(&Seconds(0.5)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Loops that say which batch of which epoch they are at, and mostly not how many an epoch has: `epoch: 1, batch: 10, loss: 4.9`,
 //! icefall (`Epoch 1, batch 50, loss[loss=0.89, …], tot_loss[…]`), ESPnet (`1epoch:train:1-50batch: …, loss=79.1, …, train_time=0.9`),
-//! WeNet (`TRAIN Batch 0/100 loss 200.1 loss_att 150.1 …`), PyTorch's tutorial (`[1,  2000] loss: 2.290`), PyTorch-GAN (`[Epoch 1/5] [Batch 10/938] [D loss: 0.5] [G loss: 0.9]`).
+//! WeNet (`TRAIN Batch 0/100 loss 200.1 loss_att 150.1 …`), PyTorch's tutorial (`[1,  2000] loss: 2.290`), PyTorch-GAN (`[Epoch 1/5] [Batch 10/938] [D loss: 0.5] [G loss: 0.9]`),
+//! PyTorch's example of one (`[1/25][10/250] Loss_D: 0.3 Loss_G: 4.4`).
 
 use std::sync::LazyLock;
 
@@ -17,7 +18,8 @@ static POSITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"(?ix) \b epoch \b \s* [:=\#]? \s* [\[(]? (\d+) (?:\s*/\s*(\d+))? \s* [\])]? \s* [,|;:-]? \s* [\[(]? \s*
           batch \b \s* [:=\#]? \s* (\d+) (?:\s*/\s*(\d+))? \b
           | \b (\d+) epoch:train:\d+-(\d+) batch: | ^ \s* \[ (\d+), \s* (\d+) \] \s+ loss:
-          | \b (TRAIN) \s (?: \| [^|]* \| \s* )? Batch \s (\d+) / (\d+) \s loss \b ",
+          | \b (TRAIN) \s (?: \| [^|]* \| \s* )? Batch \s (\d+) / (\d+) \s loss \b
+          | ^ \s* \[ (\d+) / (\d+) \] \s* \[ (\d+) / (\d+) \] ",
     )
     .ok()
 });
@@ -38,23 +40,29 @@ impl LineFormat for Batches {
         let line = &*text::training(line)?;
         let found = (*POSITION).as_ref()?.captures(line)?;
         let whole = |group| text::counted(&found, group);
-        let epoch = whole(1).or(whole(5)).or(whole(7)).or(whole(10))?;
-        let batch = whole(3).or(whole(6)).or(whole(8)).or(whole(11))?;
-        // PyTorch-GAN's form and WeNet's count from 0, wherever in the log it is read first.
-        let counts_from_zero = (line.contains("[Epoch ") && line.contains("[Batch ")) || found.get(9).is_some();
+        let epoch = whole(1).or(whole(5)).or(whole(7)).or(whole(10)).or(whole(12))?;
+        let batch = whole(3).or(whole(6)).or(whole(8)).or(whole(11)).or(whole(14))?;
+        // Two places alone may be of anything.
+        let of_two_models = text::has_two_models(line);
+        if found.get(12).is_some() && !of_two_models {
+            return None;
+        }
+        // PyTorch-GAN's form, that of PyTorch's example and WeNet's count from 0, wherever in the log it is read first.
+        let counts_from_zero =
+            (line.contains("[Epoch ") && line.contains("[Batch ")) || found.get(9).or_else(|| found.get(12)).is_some();
         self.from_zero |= epoch == 0 || counts_from_zero;
         let before = if self.from_zero { epoch } else { epoch.saturating_sub(1) };
         // Two models that train against each other have a loss each.
-        let loss = text::loss(line).filter(|_| !line.contains("D loss"));
+        let loss = text::loss(line).filter(|_| !of_two_models);
         // ESPnet: the mean of the batches since the last line (espnet2/train/reporter.py).
         let step_time = found.get(6).and_then(|_| positive_after(line, "train_time=")).map(Seconds);
         #[allow(clippy::cast_precision_loss)]
         let mut facts = LineFacts { epoch: Some(before as f64), loss, step_time, ..LineFacts::default() };
-        match whole(4).filter(|each| *each > 0 && batch <= *each) {
+        match whole(4).or(whole(15)).filter(|each| *each > 0 && batch <= *each) {
             Some(each) => {
                 facts.step = before.checked_mul(each).and_then(|before| before.checked_add(batch));
                 facts.step_is_derived = true;
-                facts.total_steps = whole(2).and_then(|epochs| epochs.checked_mul(each));
+                facts.total_steps = whole(2).or(whole(13)).and_then(|epochs| epochs.checked_mul(each));
                 #[allow(clippy::cast_precision_loss)]
                 let done = before as f64 + batch as f64 / each as f64;
                 facts.epoch = Some(done);
@@ -132,5 +140,11 @@ mod tests {
         // 938 + 10 of 5 x 938.
         assert_eq!((facts.step, facts.total_steps, facts.loss), (Some(948), Some(4_690), None));
         assert!(facts.step_is_derived);
+        // pytorch/examples, dcgan/main.py: epochs from 0.
+        let line = "[1/25][100/250] Loss_D: 0.3173 Loss_G: 5.5289 D(x): 0.5000 D(G(z)): 0.1507 / 0.0043";
+        let facts = Batches::default().read(line).unwrap();
+        // 250 + 100 of 25 x 250.
+        assert_eq!((facts.step, facts.total_steps, facts.loss), (Some(350), Some(6_250), None));
+        assert_eq!(Batches::default().read("[1/25][100/250] moved to the cache"), None);
     }
 }

@@ -80,6 +80,11 @@ impl LineFormat for CustomPattern {
         LogFormat::Own
     }
 
+    // The pattern is written for the line as it stands.
+    fn reads_as_written(&self) -> bool {
+        true
+    }
+
     fn read(&mut self, line: &str) -> Option<LineFacts> {
         let groups = self.pattern.captures(line)?;
         let style = NumberStyle::of_line(line);

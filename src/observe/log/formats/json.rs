@@ -1,15 +1,19 @@
 //! Logs of JSON, an object a line: `{"step": 40, "train/loss": 2.1, "_timestamp": 1.7e9}`, as many write by hand and as
-//! W&B, fairseq and `logging` with a JSON formatter do.
+//! W&B, fairseq and `logging` with a JSON formatter do; and dictionaries as Python prints them.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::super::facts::{LineFacts, LineFormat, count, leading_number};
 use crate::reading::LogFormat;
 use crate::units::Seconds;
 
-const STEP: [&str; 8] = [
+pub(super) const STEP: [&str; 9] = [
     "num_updates",
     "step",
+    "steps",
     "global_step",
     "trainer/global_step",
     "train/global_step",
@@ -21,7 +25,7 @@ const STEP: [&str; 8] = [
 const CALLS: &str = "_step";
 const TOTAL: [&str; 4] = ["total_steps", "max_steps", "num_steps", "total_iterations"];
 /// With those that torchtitan, NeMo, Lightning and Composer give to TensorBoard and W&B.
-const LOSS: [&str; 15] = [
+pub(super) const LOSS: [&str; 15] = [
     "loss",
     "train_loss",
     "train/loss",
@@ -40,7 +44,9 @@ const LOSS: [&str; 15] = [
 ];
 const NORM: [&str; 5] = ["gnorm", "grad_norm", "train/grad_norm", "optim/total_grad_norm", "gradient_norm"];
 /// With Megatron's, NeMo's and torchtitan's.
-const TIME_S: [&str; 9] = [
+const TIME_S: [&str; 11] = [
+    "sec_per_step",
+    "s_per_step",
     "step_time",
     "step_time_s",
     "time_per_step",
@@ -58,6 +64,15 @@ const TOKENS: [&str; 5] =
 /// Objects in each other deeper than this are not looked into.
 const DEEPEST: usize = 3;
 
+/// Sections that people put the figures of a step into: `train/step`, `perf/step_time`.
+const SECTIONS: [&str; 9] =
+    ["train", "trainer", "training", "perf", "performance", "time", "timing", "progress", "throughput"];
+
+/// A name and a number of a dictionary as Python prints it, the number perhaps one of NumPy's or a tensor.
+static ENTRY: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"'([^']{1,60})':\s*(?:np\.\w+\(|tensor\()?\s*'?([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))\b").ok()
+});
+
 /// One object a line.
 pub struct Json;
 
@@ -67,6 +82,9 @@ impl LineFormat for Json {
     }
 
     fn read(&mut self, line: &str) -> Option<LineFacts> {
+        if let Some(fields) = printed(line) {
+            return facts(&fields);
+        }
         // A logger writes its own words in front.
         let line = line.get(line.find("{\"")?..)?.trim_end();
         if !line.ends_with('}') {
@@ -79,10 +97,24 @@ impl LineFormat for Json {
     }
 }
 
+/// The numbers of a dictionary as Python prints it.
+fn printed(line: &str) -> Option<Vec<(String, f64)>> {
+    let inside = line.get(line.find("{'")?..)?.trim_end().strip_suffix('}')?;
+    let found = (*ENTRY).as_ref()?.captures_iter(inside);
+    Some(found.filter_map(|entry| Some((entry[1].to_owned(), leading_number(&entry[2])?))).collect())
+}
+
+/// Whether a figure is of that name, alone or in a section of training.
+fn is_named(known: &str, name: &str) -> bool {
+    let within = || known.rsplit_once('/').is_some_and(|(above, last)| last == name && SECTIONS.contains(&above));
+    known == name || within()
+}
+
 /// What numbers tell by their names; none where they are no step's.
 pub fn facts(fields: &[(String, f64)]) -> Option<LineFacts> {
     let first = |names: &[&str]| {
-        names.iter().find_map(|name| fields.iter().find(|(known, _)| known == name).map(|(_, value)| *value))
+        let named = |name: &str| fields.iter().find(|(known, _)| is_named(known, name)).map(|(_, value)| *value);
+        names.iter().find_map(|name| named(name))
     };
     let positive = |names: &[&str]| first(names).filter(|number| number.is_finite() && *number > 0.0);
     let step = first(&STEP).and_then(count);
@@ -136,10 +168,30 @@ mod tests {
         ] {
             assert_eq!(read(line), Some((Some(step), loss)), "{line}");
         }
-        for line in
-            [r#"{"step": 4}"#, r#"{"loss": 4}"#, r#"{"eval_loss": 2, "step": 3}"#, "{", "{}", "{'loss': 1, 'step': 2}"]
-        {
+        for line in [
+            r#"{"step": 4}"#,
+            r#"{"loss": 4}"#,
+            r#"{"eval_loss": 2, "step": 3}"#,
+            "{",
+            "{}",
+            "{'step': 4}",
+            "{'eval/loss': 2.0, 'eval/step': 3}",
+            "{'lr': 0.1, 'n_step': 4, 'loss': [1, 2]}",
+        ] {
             assert_eq!(read(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn dictionaries_as_python_prints_them() {
+        let line = "step done: {'train/loss': 8.5, 'train/grad_norm': np.float64(0.62), 'train/step': 70, 'perf/step_time': 0.25, \
+                    'eval/loss': 9.5, 'name': 'run 3'}";
+        let facts = Json.read(line).unwrap();
+        assert_eq!((facts.step, facts.loss, facts.grad_norm), (Some(70), Some(8.5), Some(0.62)));
+        assert_eq!(facts.step_time, Some(Seconds(0.25)));
+        let facts = Json.read("{'step': 3, 'loss': tensor(1.5, grad_fn=<NllLossBackward0>), 'lr': 1e-05}").unwrap();
+        assert_eq!((facts.step, facts.loss), (Some(3), Some(1.5)));
+        let facts = Json.read("{'iter': 12, 'loss': nan}").unwrap();
+        assert!(facts.step == Some(12) && facts.loss.is_some_and(f64::is_nan));
     }
 }

@@ -4,6 +4,7 @@ mod bar;
 mod basicsr;
 mod batches;
 mod composer;
+mod csv;
 mod custom;
 mod deepspeed;
 mod epochs;
@@ -17,10 +18,12 @@ mod nemo;
 mod olmo;
 mod rich;
 mod speech;
+mod stable_baselines;
 mod text;
 mod torchtitan;
 mod torchtune;
 mod verl;
+mod words;
 mod yolo;
 
 use super::facts::LineFormat;
@@ -44,6 +47,8 @@ pub fn all() -> Vec<Box<dyn LineFormat>> {
         Box::new(bar::PlainBar::default()),
         Box::new(rich::RichBar::default()),
         Box::new(json::Json),
+        Box::new(csv::Columns::default()),
+        Box::new(stable_baselines::StableBaselines::default()),
         Box::new(olmo::Olmo),
         Box::new(verl::Verl),
         Box::new(yolo::Yolo::default()),

@@ -2,61 +2,22 @@
 //! nobody knows; lines of a framework that is known come before.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
-use regex::{Captures, Regex};
+use regex::Captures;
 
 use super::super::facts::{LineFacts, LineFormat, leading_count, leading_number};
 use super::epochs;
+use super::words::{BESIDE, EPOCH, LOSS, OTHER, PLACE, Pattern, STEP, TIME, TOKENS, TWO_MODELS};
 use crate::reading::LogFormat;
 use crate::units::Seconds;
 
 /// What is looked at of a line.
 const LONGEST: usize = 2_000;
 
-static STEP: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)\b(?:(?:global[_ ]?step|training[_ ]step|step|steps|iter|iters|iteration|update)\b|iter\(train\)|\bit\s*[:=#])\s*[:=#]?\s*[\[(]?\s*(\d[\d.,]*)(?:\s*(?:/|of)\s*(\d[\d.,]*))?")
-        .ok()
-});
-/// A place alone, at the beginning of a line or behind its stamp: `[  45/300] loss=3.2`.
-static PLACE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(
-        r"^(?:[^\[\]a-zA-Z]*?\s)?(?:\[[^\[\]/]*\]\s*)?\[?\s*(\d[\d,.]*)\s*/\s*(\d[\d,.]*)\s*[\]:|,-]*\s+[a-zA-Z]",
-    )
-    .ok()
-});
 /// A run of more than so many is none of epochs.
 const MOST_EPOCHS: u64 = 1000;
-static EPOCH: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?i)\bepoch\b\s*[:=#]?\s*[\[(]?\s*(\d+)(?:\s*(?:/|of)\s*(\d+))?").ok());
-static LOSS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)\b(?:(?:train(?:ing)?[_ /.]?|(?:lm|total|step|average|avg|mean|running)[_ ])?loss|xent)\b\s*[:=]?\s*\(?([-+]?(?:\d[\d.,]*(?:e[-+]?\d+)?|nan|inf))\b").ok()
-});
-static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)(?:\b(?:(?:step|iter)[_ ]?time|time[_ ]per[_ ]step|time/step|(?:iter_)?dt)\b\s*[:=]?\s*(\d[\d.,]*)\s*(ms|s|sec)?\b)|(?:(\d[\d.,]*)\s*(ms|s|sec)\s*/\s*(?:step|it|iter)\b)|(?:(\d[\d.,]*)\s*(?:steps?|it|iters?)/s)|\bcompleted step: \d+, seconds: (\d[\d.,]*)|\bsteps_per_second\b\s*[:=]\s*(\d[\d.,]*)").ok()
-});
-/// The name of a rate, its number behind it or before it. Of one GPU it is another rate.
-static TOKENS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)(?:(\d[\d,.]*\d|\d)\s*(k|m)?\s*)?\b(?:tps|(?:tok|toks|tokens)(?:/s|/sec|/second|_per_s(?:ec(?:ond)?)?| per sec(?:ond)?))\b(/)?(?:\s*([:=])?\s*(\d[\d,.]*)\s*(k|m)?\b)?").ok()
-});
-/// An evaluation's line.
-static OTHER: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(
-        r"(?i)(?:^|[^a-z])(?:val|valid(?:at(?:e|ing|ion))?|eval(?:uat(?:e|ing|ion))?|test(?:ing)?)(?:[^a-z]|$)|\[dev\]",
-    )
-    .ok()
-});
 
-/// A figure of an evaluation: `val_loss 5.5`, `eval/acc=0.5`, `val loss: 3.2`.
-static BESIDE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(
-        r"(?ix)(^|[^a-z]) (?:val|valid(?:ation)?|eval(?:uation)?|test)
-          (?: (?:[_/.-][a-z]\w*)+ | \s(?:loss|ppl|perplexity) ) (?:[/.]\w+)* \s* [:=]? \s* \(? [-+]? (?:\d[\d.,]*(?:e[-+]?\d+)?|nan|inf)\b",
-    )
-    .ok()
-});
-
-fn groups<'a>(pattern: &LazyLock<Option<Regex>>, line: &'a str) -> Option<Captures<'a>> {
+fn groups<'a>(pattern: &Pattern, line: &'a str) -> Option<Captures<'a>> {
     (**pattern).as_ref()?.captures(line)
 }
 
@@ -89,6 +50,11 @@ pub fn loss(line: &str) -> Option<f64> {
     number(&groups(&LOSS, line)?, 1)
 }
 
+/// Whether a line tells the losses of two models that train against each other, of which neither is the run's.
+pub fn has_two_models(line: &str) -> bool {
+    groups(&TWO_MODELS, line).is_some()
+}
+
 /// Lines of nobody's that tell a step and a loss.
 #[derive(Default)]
 pub struct Text {
@@ -111,12 +77,15 @@ impl LineFormat for Text {
 
     fn read(&mut self, line: &str) -> Option<LineFacts> {
         let line = &*training(line)?;
-        let loss = loss(line)?;
+        let loss = loss(line);
+        if loss.is_none() && !has_two_models(line) {
+            return None;
+        }
         let (step, total) = match groups(&STEP, line) {
             Some(found) => (counted(&found, 1)?, counted(&found, 2)),
             None => self.place(line)?,
         };
-        let mut facts = LineFacts { step: Some(step), total_steps: total, loss: Some(loss), ..LineFacts::default() };
+        let mut facts = LineFacts { step: Some(step), total_steps: total, loss, ..LineFacts::default() };
         if line.contains("data_time:") || line.contains("max mem:") {
             epochs::measured(line, &mut facts);
         }
@@ -301,6 +270,28 @@ mod tests {
         }
         for line in
             ["step 14 | val_loss 5.5", "val step 14 | loss 2.14", "step 14 eval loss 5.5", "test_step 14 loss 2"]
+        {
+            assert_eq!(read(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn words_of_other_languages_and_of_two_models() {
+        let read = |line: &str| {
+            let facts = Text::default().read(&NumberStyle::default().plain(line))?;
+            Some((facts.step, facts.total_steps, facts.loss))
+        };
+        for (line, step, total, loss) in [
+            ("Schritt 70/2000 - Verlust: 8.3135", 70, Some(2_000), Some(8.3135)),
+            ("Epoche 1, Schritt 12 von 90, Trainingsverlust 2,25", 12, None, Some(2.25)),
+            ("Époque 1/5, étape 10/200, perte = 8,25", 10, None, Some(8.25)),
+            ("Paso 10 de 200, pérdida 8.5", 10, Some(200), Some(8.5)),
+            ("step 40/90 d_loss 0.5 g_loss 0.75", 40, Some(90), None),
+            ("num_updates: 5 | train_loss: 2.5", 5, None, Some(2.5)),
+        ] {
+            assert_eq!(read(line), Some((Some(step), total, loss)), "{line}");
+        }
+        for line in ["Schritt 70 Validierung: Verlust 8.3", "étape 3, perte de validation : 2.5", "step 40 id_loss 0.5"]
         {
             assert_eq!(read(line), None, "{line}");
         }
