@@ -79,7 +79,7 @@ pub use run::Telemetry;
 pub use run::calibrations::{CalibrationError, Calibrations, SavedCalibration};
 pub use run::commanded::{CommandPlan, CommandSetting};
 pub use run::exhaustion::MemoryExhaustion;
-pub use run::explanation_search::{CompareRow, ExplanationSearch, Question, unexplained};
+pub use run::explanation_search::{CompareRow, ExplanationSearch, Question, core_wait, unexplained};
 pub use run::inferred::{HookKnowledge, NotInferred, Proposal, has_no_plan};
 pub use run::last_attempt::LastAttempt;
 pub use run::measured::{MeasuredRow, loss_words, rows as measured_rows};

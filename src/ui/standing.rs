@@ -15,7 +15,7 @@ use super::Look;
 use super::header::{difference, is_unplanned, joined, terabytes, tokens};
 use super::memory_unit::MemoryUnit;
 use super::text::{RenderLine, fit, marked, signed_percent, width_of, without_mean};
-use crate::app::{SOON, State, broken_loss, mismatch_words, other_machine, unexplained};
+use crate::app::{SOON, State, broken_loss, core_wait, mismatch_words, other_machine, unexplained};
 use crate::compare::{Comparison, Explanation, Forecast, GrowthKind, Residual, named_first};
 use crate::predict::Prediction;
 use crate::printable::printable;
@@ -190,7 +190,8 @@ fn cause(state: &State) -> Option<(String, String)> {
     // How it uses the machine explains a part at most of what its stack shows elsewhere.
     let seen = state.run.explaining.found.first().is_some_and(Explanation::is_seen);
     if let Some(machine) = (is_notable && !seen).then(machine).flatten() {
-        return said(format!("the run has {machine}"));
+        let machine = format!("the run has {machine}");
+        return said(core_wait(state).map_or(machine.clone(), |wait| format!("{wait}; {machine}")));
     }
     let grows = || match state.run.outlook.memory {
         Forecast::Growing(growth) if is_notable || growth.left.0 < SOON.0 => {
@@ -211,7 +212,8 @@ fn cause(state: &State) -> Option<(String, String)> {
         best => match grows() {
             Some(grows) => said(grows.to_owned()),
             None => {
-                let nearest = place.map(|cause| cause.words).or_else(|| Some(best?.verdict()));
+                let nearest = place.map(|cause| cause.words).or_else(|| core_wait(state));
+                let nearest = nearest.or_else(|| Some(best?.verdict()));
                 // What was tried stands in Compare: the figures of the line keep their room.
                 said(nearest.or_else(|| unexplained(state).map(|[said, _]| said))?)
             }

@@ -178,11 +178,10 @@ pub fn unexplained(state: &State) -> Option<[String; 2]> {
         Some(asked) => {
             let tried = compare::tried(job, &asked.told.stated, &asked.evidence).join(", ");
             let brackets = format!(" (none better than chance; tried: {tried})");
-            Some(["nothing tried explains it".to_owned(), brackets])
+            Some([core_wait(state).unwrap_or_else(|| "nothing tried explains it".to_owned()), brackets])
         }
         None if lacks_hook(state, job) => {
-            let waits = state.run.comparison.as_ref().and_then(waits_for_core);
-            let words = waits.unwrap_or_else(|| "its step time alone names no cause".to_owned());
+            let words = core_wait(state).unwrap_or_else(|| "its step time alone names no cause".to_owned());
             Some([words, " (memwall run -- COMMAND has it tell more)".to_owned()])
         }
         None => None,
@@ -197,6 +196,12 @@ fn lacks_hook(state: &State, job: &Job) -> bool {
 
 /// A run on the CPU that has no core for this share of the time is the slower for it.
 const WORTH_A_WORD: f64 = 0.1;
+
+/// That the run waits for a core, where that makes it slower than planned: it need not be all that does.
+#[must_use]
+pub fn core_wait(state: &State) -> Option<String> {
+    state.run.comparison.as_ref().and_then(waits_for_core)
+}
 
 /// That it waits for a core, where it does so for a good part of the time and is slower than planned.
 fn waits_for_core(comparison: &Comparison) -> Option<String> {

@@ -108,7 +108,10 @@ fn on_cpu(
             ..without
         },
     };
-    let cpu_wait = process.map_or_else(Reading::not_read, |process| process.cpu_wait.clone());
+    // A launcher waits for no core: the process below it that trains does.
+    let trains = run.hooked(monitor, sample.at).map(|hooked| hooked.pid);
+    let worker = trains.and_then(|pid| sample.processes.iter().find(|process| process.pid == pid)).or(process);
+    let cpu_wait = worker.map_or_else(Reading::not_read, |process| process.cpu_wait.clone());
     let told = Evidence { cpu_wait, ..told };
     let (allocated, reserved) = (told.allocated.clone(), told.reserved.clone());
     let evidence = with_progress(told, (monitor, run), prediction, job, sample.at);

@@ -1,8 +1,11 @@
-//! How long processes could have run and waited for a core, by `/proc/PID/schedstat`: it tells a run that has too little
-//! of a CPU from one that waits for data. Only of the main thread, which starts every step's work: a trainer has hundreds
-//! of threads, and each would be a file to read.
+//! How long processes could have run and waited for a core, by `schedstat` of their threads: it tells a run that has too
+//! little of a CPU from one that waits for data.
+//!
+//! The main thread starts every step's work. Where it shares that with others, a part is done when the last of them has had
+//! its core, and the first ones spin until then (libgomp's barriers): the step waits while any of them waits.
 
 use std::collections::{HashMap, VecDeque};
+use std::fs;
 use std::path::Path;
 
 use super::waits::read;
@@ -15,6 +18,12 @@ const WINDOW: Seconds = Seconds(30.0);
 /// Less says nothing: a single turn of another program counts too much.
 const SHORTEST: Seconds = Seconds(4.0);
 
+/// A thread that runs, or waits to run, for less than this share of the main thread's time holds no step up.
+const WORKS_WITH: f64 = 0.5;
+
+/// No trainer has more threads that matter.
+const MOST_THREADS: usize = 1024;
+
 /// What is remembered of processes between two looks.
 #[derive(Debug, Default)]
 pub struct CpuWaits {
@@ -24,34 +33,48 @@ pub struct CpuWaits {
 #[derive(Debug)]
 struct ProcessWaits {
     started: u64,
-    /// When, and the nanoseconds that it had waited by then; oldest first.
-    looks: VecDeque<(Moment, u64)>,
+    /// When, and what its threads had by then; oldest first.
+    looks: VecDeque<(Moment, Threads)>,
+}
+
+/// What the threads of a process have had since they began, the main one first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Threads(Vec<ThreadTime>);
+
+/// Nanoseconds of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ThreadTime {
+    thread: u32,
+    ran: u64,
+    waited: u64,
 }
 
 impl CpuWaits {
     /// The share of the last half minute in which the process of that pid and start waited for a core; `here` is where it is
     /// looked at, its own pid among them.
     pub fn of(&mut self, here: (&Path, u32), pid: u32, started: u64, now: Moment) -> Reading<Fraction> {
-        let Some(waited) = waited(here.0, here.1) else {
+        let Some(threads) = Threads::of(here.0, here.1) else {
             self.seen.remove(&pid);
             return Reading::Absent(Absence::NotSupported);
         };
         let known = self.seen.entry(pid).or_insert_with(|| ProcessWaits { started, looks: VecDeque::new() });
-        if known.started != started || known.looks.back().is_some_and(|(at, before)| *at > now || *before > waited) {
+        let goes_back = |(at, before): &(Moment, Threads)| *at > now || before.main_waited() > threads.main_waited();
+        if known.started != started || known.looks.back().is_some_and(goes_back) {
             *known = ProcessWaits { started, looks: VecDeque::new() };
         }
-        known.looks.push_back((now, waited));
+        known.looks.push_back((now, threads));
         // One look from before the window stays: the share is of all of it.
         while known.looks.get(1).is_some_and(|(at, _)| now.since(*at).0 >= WINDOW.0) {
             known.looks.pop_front();
         }
-        let Some((first, before)) = known.looks.front() else { return Reading::not_read() };
+        let (Some((first, before)), Some((_, after))) = (known.looks.front(), known.looks.back()) else {
+            return Reading::not_read();
+        };
         let lasted = now.since(*first);
         if lasted.0 < SHORTEST.0 {
             return Reading::Absent(Absence::TooShort);
         }
-        let share = waited.saturating_sub(*before) as f64 / 1e9 / lasted.0;
-        Reading::measured(Fraction(share.min(1.0)), now)
+        Reading::measured(after.waited_since(before, lasted), now)
     }
 
     /// Drops what belongs to processes that nobody asks for any more.
@@ -60,19 +83,58 @@ impl CpuWaits {
     }
 }
 
+impl Threads {
+    /// None where the kernel does not count: a process that has never run reads nothing.
+    fn of(root: &Path, pid: u32) -> Option<Self> {
+        let process = root.join(pid.to_string());
+        let main = thread_time(&process.join("schedstat"), pid).filter(|main| main.ran > 0)?;
+        let entries = fs::read_dir(process.join("task")).into_iter().flatten().take(MOST_THREADS);
+        let others = entries.filter_map(|entry| {
+            let thread = entry.ok()?.file_name().to_str()?.parse::<u32>().ok().filter(|thread| *thread != pid)?;
+            thread_time(&process.join("task").join(thread.to_string()).join("schedstat"), thread)
+        });
+        Some(Self(std::iter::once(main).chain(others).collect()))
+    }
+
+    fn main_waited(&self) -> u64 {
+        self.0.first().map_or(0, |main| main.waited)
+    }
+
+    /// The share of that time in which any of the threads that do the work waited, taken as chance has it: each waits for
+    /// its own core.
+    fn waited_since(&self, before: &Self, lasted: Seconds) -> Fraction {
+        let share = |nanoseconds: u64| (nanoseconds as f64 / 1e9 / lasted.0).min(1.0);
+        let since = self.0.iter().filter_map(|now| {
+            let then = before.0.iter().find(|then| then.thread == now.thread)?;
+            Some((share(now.ran.saturating_sub(then.ran)), share(now.waited.saturating_sub(then.waited))))
+        });
+        let mut works = 0.0;
+        let mut waits = 0.0;
+        for (at, (ran, waited)) in since.enumerate() {
+            if at == 0 {
+                works = ran + waited;
+            }
+            if at == 0 || ran + waited >= WORKS_WITH * works {
+                waits += (1.0 - waits) * waited;
+            }
+        }
+        Fraction(waits)
+    }
+}
+
 /// How long the main thread of a process has waited for a core since it started.
 #[must_use]
 pub fn waited_for_core(root: &Path, pid: u32) -> Option<Seconds> {
-    Some(Seconds(waited(root, pid)? as f64 / 1e9))
+    let main = thread_time(&root.join(pid.to_string()).join("schedstat"), pid).filter(|main| main.ran > 0)?;
+    Some(Seconds(main.waited as f64 / 1e9))
 }
 
-/// Nanoseconds on a run queue: the second field (Documentation/scheduler/sched-stats.rst). A kernel that does not count
-/// writes zeros: nothing has ever run for none.
-fn waited(root: &Path, pid: u32) -> Option<u64> {
-    let text = read(&root.join(pid.to_string()).join("schedstat"))?;
+/// Nanoseconds that a thread ran, and those on a run queue: the first two fields (Documentation/scheduler/sched-stats.rst).
+/// A kernel that does not count writes zeros.
+fn thread_time(path: &Path, thread: u32) -> Option<ThreadTime> {
+    let text = read(path)?;
     let mut fields = text.split_whitespace().map_while(|field| field.parse::<u64>().ok());
-    fields.next().filter(|ran| *ran > 0)?;
-    fields.next()
+    Some(ThreadTime { thread, ran: fields.next()?, waited: fields.next()? })
 }
 
 #[cfg(test)]
@@ -103,6 +165,28 @@ mod tests {
         assert_eq!(look(150, 1.0, 2), None, "another process");
         waits.forget(|_| false);
         assert!(waits.seen.is_empty());
+    }
+
+    #[test]
+    fn a_step_waits_while_any_of_the_threads_that_do_its_work_waits() {
+        let root = tempfile::tempdir().unwrap();
+        let mut waits = CpuWaits::default();
+        let mut look = |second: u64, threads: &[(u32, f64, f64)]| {
+            for (thread, ran, waited) in threads {
+                let text = format!("{:.0} {:.0} 42\n", (ran + 1.0) * 1e9, waited * 1e9);
+                let folder = root.path().join("7/task").join(thread.to_string());
+                fs::create_dir_all(&folder).unwrap();
+                fs::write(folder.join("schedstat"), &text).unwrap();
+                if *thread == PID {
+                    fs::write(root.path().join("7/schedstat"), &text).unwrap();
+                }
+            }
+            waits.of((root.path(), PID), PID, 1, Moment(second * 1000)).value().map(|share| share.0)
+        };
+        look(0, &[(7, 0.0, 0.0), (8, 0.0, 0.0), (9, 0.0, 0.0)]);
+        // Half of the time each of two has a core: both have one in a quarter. A third hardly ever runs.
+        let told = look(10, &[(7, 5.0, 5.0), (8, 5.0, 5.0), (9, 0.5, 0.5)]).unwrap();
+        assert!((told - 0.75).abs() < 1e-9, "{told}");
     }
 
     #[test]
