@@ -41,6 +41,10 @@ const SLACK: f64 = 2.5;
 /// Steps between two that are told, where one alone has been: more are seldom made without a word.
 const UNTOLD: u64 = 1_000;
 
+/// A hook tells at least this often of steps that are made (`_LONGEST_EVERY` in the hook): one message alone says nothing of
+/// when the next one comes.
+const LONGEST_MESSAGE: Seconds = Seconds(5.0);
+
 /// Before the usual time of a step is known, none for so long is late.
 const UNTIMED: Seconds = Seconds(1800.0);
 
@@ -177,7 +181,9 @@ impl Phases {
 fn steps_between(progress: &Progress) -> u64 {
     match progress.told_by {
         ProgressSource::Log(_) => progress.told_every.unwrap_or(UNTOLD),
-        ProgressSource::Hook | ProgressSource::Rhythm | ProgressSource::Nobody => 1,
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        ProgressSource::Hook => progress.step_time.value().map_or(1, |step| (LONGEST_MESSAGE.0 / step.0).ceil() as u64),
+        ProgressSource::Rhythm | ProgressSource::Nobody => 1,
     }
 }
 

@@ -97,7 +97,11 @@ fn all(state: &State) -> Vec<Mismatch> {
         is.then(|| Mismatch::NoGpu(prediction.gpu_short.clone()))
     };
     // Each leaves out what one before it tells.
-    let mut settings = super::settings::other_settings(state, job);
+    let hooked = state.run.telemetry.hooked(&state.monitor, state.now).and_then(|run| run.about.as_ref());
+    let adapters = hooked.filter(|about| about.params_are_all && about.trainable < about.params);
+    let mut settings: Vec<String> =
+        adapters.and_then(|about| other_adapters(about.trainable, job, prediction)).into_iter().collect();
+    settings.extend(super::settings::other_settings(state, job));
     settings.extend(super::stated::other_settings(state, job, prediction));
     settings.extend(super::commanded::other_settings(state, job));
     let stated = || super::stated::other_model(state, job, prediction).map(Mismatch::Model);
@@ -142,6 +146,15 @@ fn model(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch> 
     told_model(about, job, prediction, by_name).map(Mismatch::Model)
 }
 
+/// Adapters of another size than the plan's, where a rank holds all of them.
+pub(super) fn other_adapters(trained: u64, job: &Job, prediction: &Prediction) -> Option<String> {
+    let planned = prediction.params.trainable;
+    let differs = trained.abs_diff(planned) as f64 > SAME_SIZE * planned as f64;
+    let rank = job.training.lora.as_ref().filter(|_| differs && prediction.num_gpus == 1)?.rank;
+    let (trained, planned) = (parameter_count(trained), parameter_count(planned));
+    Some(format!("{trained} trained parameters, the plan's adapters of rank {rank} have {planned}"))
+}
+
 /// The model that a process with the hook trains, where it is another one than the plan's, which names it or knows its size
 /// alone.
 #[must_use]
@@ -155,8 +168,11 @@ pub fn told_model(about: &HookAbout, job: &Job, prediction: &Prediction, by_name
     let planned = prediction.params.total as f64;
     let share = about.params as f64 / planned;
     // Adapters that the plan does not have lie over a model that may well be its own.
-    let base = (about.params - about.trainable.min(about.params)) as f64 / planned;
-    if (base - 1.0).abs() <= same_size {
+    let base = (about.params - about.trainable.min(about.params)) as f64;
+    // Those that it has may be of another rank.
+    let planned_base = job.training.lora.as_ref().map(|_| prediction.params.total - prediction.params.trainable);
+    let is_base = |of: f64| (base / of - 1.0).abs() <= same_size;
+    if is_base(planned) || planned_base.is_some_and(|of| is_base(of as f64)) {
         return None;
     }
     // A rank of several holds a part, which need not be an even one.
@@ -228,5 +244,24 @@ mod tests {
         assert_eq!(told(124_439_808), None);
         let other = told(354_823_168).unwrap();
         assert!(other.contains("355 M") && other.contains("124 M"), "{other}");
+    }
+
+    /// Adapters on GPT-2's `c_attn` (768 in, 2 304 out, 12 blocks): 36 864 a rank and so 294 912 of rank 8, 2 359 296 of 64.
+    #[test]
+    fn adapters_of_another_rank_are_no_other_model() {
+        let text = "model: {preset: gpt2, batch_size: 8}\ntraining: {lora: {rank: 64, targets: [c_attn]}}";
+        let plan = plan_of(&Document::parse(text).unwrap(), Path::new("")).unwrap();
+        let job = Job::resolve(&plan, &Catalog::embedded().unwrap()).unwrap();
+        let prediction = predict(&job);
+        let about = HookAbout {
+            params: 124_439_808 + 294_912,
+            trainable: 294_912,
+            params_are_all: true,
+            ..HookAbout::default()
+        };
+        assert_eq!(told_model(&about, &job, &prediction, true), None);
+        let words = other_adapters(about.trainable, &job, &prediction).unwrap();
+        assert!(words.contains("294 912") && words.contains("rank 64"), "{words}");
+        assert_eq!(other_adapters(2_359_296, &job, &prediction), None);
     }
 }

@@ -110,7 +110,8 @@ fn on_cpu(
     };
     // A launcher waits for no core: the process below it that trains does.
     let trains = run.hooked(monitor, sample.at).map(|hooked| hooked.pid);
-    let worker = trains.and_then(|pid| sample.processes.iter().find(|process| process.pid == pid)).or(process);
+    let mut known = sample.processes.iter().chain(&sample.children);
+    let worker = trains.and_then(|pid| known.find(|process| process.pid == pid)).or(process);
     let cpu_wait = worker.map_or_else(Reading::not_read, |process| process.cpu_wait.clone());
     let told = Evidence { cpu_wait, ..told };
     let (allocated, reserved) = (told.allocated.clone(), told.reserved.clone());

@@ -1,6 +1,6 @@
 //! What the run's log states in its header, against what the plan says. What a hook tells comes before it.
 
-use super::mismatch::{ABOUT_SAME_SIZE, SAME_SIZE};
+use super::mismatch::{ABOUT_SAME_SIZE, SAME_SIZE, other_adapters};
 use super::settings::ToldSettings;
 use crate::app::state::State;
 use crate::model::{Decoder, Element};
@@ -134,7 +134,11 @@ fn trained(stated: &StatedSettings, job: &Job, prediction: &Prediction) -> Optio
     let few = (trained.saturating_mul(parts) as f64) < ADAPTERS * planned as f64;
     let but =
         if stated.params.is_some() { "adapters or frozen parts" } else { "another model, adapters or frozen parts" };
-    (few && job.training.lora.is_none()).then(|| {
+    if job.training.lora.is_some() {
+        // Of a count that the log says is not of all nobody knows what else is trained.
+        return other_adapters(trained, job, prediction).filter(|_| stated.params.is_some());
+    }
+    few.then(|| {
         format!("{} trained parameters, the plan {}: {but}", parameter_count(trained), parameter_count(planned))
     })
 }

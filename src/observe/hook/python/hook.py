@@ -149,10 +149,11 @@ class _Hook:
                 self.wire.send(self.modules, new)
         if now >= self.tell_after or new:
             first = self.told_steps == 0
-            begun = time.perf_counter()
+            # While the thread waits for a core it is others that take the time.
+            begun = time.thread_time()
             self._tell(now)
             # The first one loads what it needs: that is paid once.
-            cost = 0.0 if first else time.perf_counter() - begun
+            cost = 0.0 if first else time.thread_time() - begun
             self.tell_after = now + min(max(_EVERY, cost / _TELLING), _LONGEST_EVERY)
         if self._may_sample(optimizer, now):
             self.sampler = _Sampler(self.torch, (one for group in optimizer.param_groups for one in group["params"]))

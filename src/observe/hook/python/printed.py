@@ -7,6 +7,11 @@ _LOSS = (
     r"(?i)([\w./@-]* ?[\w./@-]*)loss(?![\w ]*(?:scal|weight|ratio))[\w/@.-]*['\"]?\s*[:=|]*\s*(?:tensor\()?([-+]?(?:nan|inf(?:inity)?)(?!\w)"
     r"|[-+]?\d+\.?\d*(?:e[-+]?\d+)?)"
 )
+# Losses of a generator and of what judges it: neither is the run's. One that is no number ends both.
+_TWO_MODELS = (
+    r"(?i)(?<![a-z])(?:(?:d|g|disc|discriminator|gen|generator)[_ ]?loss"
+    r"|loss[_ ]?(?:d|g|disc|discriminator|gen|generator)(?![a-z]))"
+)
 _LONGEST_LINE = 500
 
 
@@ -14,7 +19,7 @@ class _Printed:
     """The newest line with a loss, and the first one since it is no number."""
 
     def __init__(self):
-        self.pattern = self.others = None
+        self.pattern = self.others = self.two_models = None
         self.last = self.turned = None
         # The newest line that may have a loss, and the steps that were made: most are never looked into.
         self.newest = None
@@ -34,11 +39,14 @@ class _Printed:
             import re
 
             self.pattern, self.others = re.compile(_LOSS), re.compile(_OTHERS)
+            self.two_models = re.compile(_TWO_MODELS)
         all_losses = self.pattern.finditer(line)
         found = next((one for one in all_losses if not self.others.search(one.group(1))), None)
         if found is None:
             return
         number = found.group(2).lower()
+        if not number.lstrip("+-").startswith(("n", "i")) and self.two_models.search(line):
+            return
         self.last = {"line": line, "loss": number, "step": steps}
         if not number.lstrip("+-").startswith(("n", "i")):
             self.turned = None
