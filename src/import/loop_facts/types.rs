@@ -27,6 +27,20 @@ const OTHER_TYPES: [&str; 16] = [
     "deepspeed",
 ];
 
+/// What makes another type without a cast of the model or an autocast: a checkpoint's, an engine's, a library's.
+const ELSEWHERE: [&str; 10] = [
+    "from_pretrained(",
+    ".double(",
+    "float64",
+    "load_in_",
+    "deepspeed",
+    "accelerator(",
+    "apex",
+    "amp.initialize",
+    "set_autocast",
+    "gradscaler",
+];
+
 /// What scripts call the model that trains.
 const MODELS: [&str; 6] = ["model", "net", "network", "gpt", "lm", "self.model"];
 
@@ -57,6 +71,10 @@ impl Script<'_> {
             Autocast::Half(half) => {
                 let word = if half == "bf16" { "bf16-mixed" } else { "fp16-mixed" };
                 Some(Setting::new(word, self.says("autocast(")))
+            }
+            // Its autocast is off, and nothing else in it makes another type.
+            Autocast::None if self.is_whole && !ELSEWHERE.iter().any(|part| lower.contains(part)) => {
+                Some(Setting::new("fp32", self.says("no autocast that is on")))
             }
             Autocast::None | Autocast::Open => None,
         }

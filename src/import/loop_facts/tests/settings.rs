@@ -61,7 +61,7 @@ for step in range(cfg.trainer.max_steps):
 fn words_of_a_command_go_over_the_file_that_they_are_merged_with() {
     let file = told(OMEGA, "python train.py", &[]);
     assert_eq!((value(&file, BATCH), value(&file, LENGTH)), (Some("8"), Some("128")), "{file:?}");
-    assert_eq!(value(&file, PRECISION), None, "no autocast is no other type");
+    assert_eq!(value(&file, PRECISION), Some("fp32"));
     let given = told(OMEGA, "python train.py data.batch_size=4 trainer.precision=bf16", &[]);
     assert_eq!(
         (value(&given, BATCH), value(&given, LENGTH), value(&given, PRECISION)),

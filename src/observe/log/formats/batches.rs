@@ -9,6 +9,7 @@ use regex::Regex;
 
 use super::super::facts::{LineFacts, LineFormat, positive_after};
 use super::text;
+use super::words::has_two_models;
 use crate::reading::LogFormat;
 use crate::units::Seconds;
 
@@ -43,7 +44,7 @@ impl LineFormat for Batches {
         let epoch = whole(1).or(whole(5)).or(whole(7)).or(whole(10)).or(whole(12))?;
         let batch = whole(3).or(whole(6)).or(whole(8)).or(whole(11)).or(whole(14))?;
         // Two places alone may be of anything.
-        let of_two_models = text::has_two_models(line);
+        let of_two_models = has_two_models(line);
         if found.get(12).is_some() && !of_two_models {
             return None;
         }

@@ -7,7 +7,7 @@ use regex::Captures;
 
 use super::super::facts::{LineFacts, LineFormat, leading_count, leading_number};
 use super::epochs;
-use super::words::{BESIDE, EPOCH, LOSS, OTHER, PLACE, Pattern, STEP, TIME, TOKENS, TWO_MODELS};
+use super::words::{BESIDE, EPOCH, LOSS, OTHER, PLACE, Pattern, STEP, TIME, TOKENS, has_two_models};
 use crate::reading::LogFormat;
 use crate::units::Seconds;
 
@@ -48,11 +48,6 @@ pub fn training(line: &str) -> Option<Cow<'_, str>> {
 /// The loss of a line.
 pub fn loss(line: &str) -> Option<f64> {
     number(&groups(&LOSS, line)?, 1)
-}
-
-/// Whether a line tells the losses of two models that train against each other, of which neither is the run's.
-pub fn has_two_models(line: &str) -> bool {
-    groups(&TWO_MODELS, line).is_some()
 }
 
 /// Lines of nobody's that tell a step and a loss.
@@ -171,6 +166,7 @@ fn time(found: &Captures) -> Option<Seconds> {
     let said = positive(1).filter(|_| found.get(2).is_some()).map(|time| Seconds(time * unit(2)));
     said.or_else(|| positive(3).map(|time| Seconds(time * unit(4))))
         .or_else(|| positive(6).map(Seconds))
+        .or_else(|| positive(9).map(|time| Seconds(time * unit(8))))
         .or_else(|| positive(5).or(positive(7)).map(|rate| Seconds(1.0 / rate)))
 }
 
@@ -273,6 +269,17 @@ mod tests {
         {
             assert_eq!(read(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_number_of_another_figure_is_no_rate_of_steps() {
+        let time = |line: &str| Text::default().read(line).unwrap().step_time.map(|time| time.0);
+        assert_eq!(time("global_step = 35, loss = 8.5, steps/sec: 4"), Some(0.25));
+        assert_eq!(time("step 35, loss 8.5, s/step: 0.5"), Some(0.5));
+        assert_eq!(time("step 35 loss 8.5, it/s 4"), None);
+        assert_eq!(time("step 35, loss 8.5, 4.0 it/s"), Some(0.25));
+        assert_eq!(time("step 35, loss 8.5, 4 steps/second"), Some(0.25));
+        assert_eq!(time("step 35, loss 8.5, 250 ms/step"), Some(0.25));
     }
 
     #[test]

@@ -27,8 +27,18 @@ pub static EPOCH: Pattern = LazyLock::new(|| {
 pub static LOSS: Pattern = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:(?:train(?:ing)?[_ /.]?|(?:lm|total|step|average|avg|mean|running)[_ ])?loss|xent|(?:trainings)?verlust|perte|p[ée]rdida|perdita|perda)\b\s*[:=]?\s*\(?([-+]?(?:\d[\d.,]*(?:e[-+]?\d+)?|nan|inf))\b").ok()
 });
+/// A number directly before its unit, or behind a name: `loss 2.5, steps/sec: 7.1` has no 2.5 steps a second.
 pub static TIME: Pattern = LazyLock::new(|| {
-    Regex::new(r"(?i)(?:\b(?:(?:step|iter)[_ ]?time|time[_ ]per[_ ]step|time/step|(?:iter_)?dt)\b\s*[:=]?\s*(\d[\d.,]*)\s*(ms|s|sec)?\b)|(?:(\d[\d.,]*)\s*(ms|s|sec)\s*/\s*(?:step|it|iter)\b)|(?:(\d[\d.,]*)\s*(?:steps?|it|iters?)/s)|\bcompleted step: \d+, seconds: (\d[\d.,]*)|\bsteps_per_second\b\s*[:=]\s*(\d[\d.,]*)").ok()
+    Regex::new(
+        r"(?ix)
+          \b(?: (?:step|iter)[_\ ]?time | time[_\ ]per[_\ ]step | time/step | (?:iter_)?dt )\b \s*[:=]?\s* (\d[\d.,]*)\s*(ms|s|sec)?\b
+          | (\d[\d.,]*\d|\d)\s*(ms|s|sec)\s*/\s*(?:step|it|iter)\b
+          | (\d[\d.,]*\d|\d)\s*(?:steps?|it|iters?)/s(?:ec|econd)?\b
+          | \bcompleted\ step:\ \d+,\ seconds:\ (\d[\d.,]*)
+          | \b(?:steps?|it|iters?|iterations?)(?:/|_per_)s(?:ec|econd)?\b\s*[:=]\s*(\d[\d.,]*)
+          | \b(ms|s|sec)/(?:step|it|iter)\b\s*[:=]\s*(\d[\d.,]*)",
+    )
+    .ok()
 });
 /// The name of a rate, its number behind it or before it. Of one GPU it is another rate.
 pub static TOKENS: Pattern = LazyLock::new(|| {
@@ -52,6 +62,11 @@ pub static BESIDE: Pattern = LazyLock::new(|| {
 });
 
 /// Losses of a generator and of what judges it: `Loss_D: 0.25 Loss_G: 4.41`, `[D loss: 0.5]`, `d_loss=0.5`.
-pub static TWO_MODELS: Pattern = LazyLock::new(|| {
+static TWO_MODELS: Pattern = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:(?:d|disc|discriminator)[_ ]?loss(?:es)?|loss[_ ]?(?:d|disc|discriminator)|err_?d)(?:\b|_)\s*[:=]?\s*\(?[-+]?(?:\d|nan|inf)").ok()
 });
+
+/// Whether a line tells the losses of two models that train against each other, of which neither is the run's.
+pub fn has_two_models(line: &str) -> bool {
+    (*TWO_MODELS).as_ref().is_some_and(|pattern| pattern.is_match(line))
+}
