@@ -255,6 +255,11 @@ fn a_loss_that_turns_nan_is_told_where_it_is_only_printed() {
             "step >= 6",
             Some("the loss turned NaN after 6 optimizer steps"),
         ),
+        (
+            "print(f'[1/5][{step}/12] Loss_D: {loss} Loss_G: 0.5')",
+            "step >= 6",
+            Some("the loss turned NaN after 6 optimizer steps"),
+        ),
         // A batch that was skipped, and what is no loss.
         ("print(f'step {1000 + step} loss {loss}')", "step == 6", None),
         ("print(f'step {1000 + step} accuracy {loss}, loss scale nan')", "step >= 6", None),
