@@ -72,10 +72,11 @@ impl LineFormat for Text {
 
     fn read(&mut self, line: &str) -> Option<LineFacts> {
         let line = &*training(line)?;
-        let loss = loss(line);
-        if loss.is_none() && !has_two_models(line) {
+        // A loss of `8,279` may be a small or a large one: its step is known all the same.
+        if groups(&LOSS, line).is_none() && !has_two_models(line) {
             return None;
         }
+        let loss = loss(line);
         let (step, total) = match groups(&STEP, line) {
             Some(found) => (counted(&found, 1)?, counted(&found, 2)),
             None => self.place(line)?,
@@ -293,6 +294,7 @@ mod tests {
             ("Epoche 1, Schritt 12 von 90, Trainingsverlust 2,25", 12, None, Some(2.25)),
             ("Époque 1/5, étape 10/200, perte = 8,25", 10, None, Some(8.25)),
             ("Paso 10 de 200, pérdida 8.5", 10, Some(200), Some(8.5)),
+            ("étape 40/200, perte = 8,279", 40, Some(200), None),
             ("step 40/90 d_loss 0.5 g_loss 0.75", 40, Some(90), None),
             ("num_updates: 5 | train_loss: 2.5", 5, None, Some(2.5)),
         ] {
