@@ -294,7 +294,7 @@ impl Catalog {
     pub fn seen(&self, name: &str, memory: Option<Bytes>) -> Option<&Gpu> {
         let named = self.gpu(name)?;
         let Some(memory) = memory else { return Some(named) };
-        // Asked of each GPU at each sample: few names are looked up among all.
+        // The monitor asks for each GPU at each sample: only names that may be the same are looked up.
         let shares = |driver: &str| {
             names::has((&named.name, &named.aliases), &names::plain(driver)) && self.gpu(driver) == Some(named)
         };

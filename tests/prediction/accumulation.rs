@@ -101,25 +101,27 @@ fn gradients_of_offloaded_weights_never_wait_on_the_gpu() {
     assert!(peak(1).gib() < 6.0, "{}", peak(1));
 }
 
-/// The first micro-batch's gradients stay where they were made (`zero_grad` sets them to none): each further one costs as much
-/// as the one before. FSDP's are reduced and gone, so that none is added to anything whole.
+/// The first micro-batch's gradients stay where they were made (`zero_grad` sets them to none): of three micro-batches two are
+/// added. FSDP's are reduced and gone, so that none is added to anything whole.
 #[test]
-fn each_micro_batch_behind_the_first_takes_as_long() {
+fn the_first_micro_batchs_gradients_are_added_to_nothing() {
     let step = |steps: u64, more: &str| {
         let plan = format!(
-            "{{model: {{preset: llama-3-8b, sequence_length: 128, framework: {}}}, training: {{precision: bf16-mixed,
+            "{{model: {{preset: llama-3-8b, sequence_length: 2048, framework: {}}}, training: {{precision: bf16-mixed,
              micro_batch_size: 1, gradient_accumulation_steps: {steps}}}, {more}}}",
             if more.contains("sharding") { "torchtitan" } else { "pytorch" }
         );
         predict::of(&Document::parse(&plan).unwrap().plan().unwrap(), catalog()).unwrap().time.step.0
     };
-    let [one, two, three] = [1, 2, 3].map(|steps| step(steps, "cluster: {num_gpus: 1}"));
-    assert!((two - one > 0.0) && ((three - two) / (two - one) - 1.0).abs() < 0.35, "{one} {two} {three}");
-    // Two more than one, and four more than three: 8.03e9 gradients of 16 bits made, read with as many in fp32, and written:
-    // 8.03e9 x 10 bytes at 3.35 TB/s, no less.
-    let [four, five] = [4, 5].map(|steps| step(steps, "cluster: {num_gpus: 1}"));
-    assert!(((five - four) / (three - two) - 1.0).abs() < 1e-3, "{three} {four} {five}");
-    let sharded = "cluster: {num_gpus: 8}, distribution: {sharding: zero3}";
-    let [one, two, three] = [1, 2, 3].map(|steps| step(steps, sharded));
-    assert!(((three - two) / (two - one) - 1.0).abs() < 1e-3, "{one} {two} {three}");
+    for more in ["cluster: {num_gpus: 1}", "cluster: {num_gpus: 8}, distribution: {sharding: zero3}"] {
+        let [one, two, three, four] = [1, 2, 3, 4].map(|steps| step(steps, more));
+        let [second, third, fourth] = [two - one, three - two, four - three];
+        assert!(
+            (third / second - 1.0).abs() < 2e-3 && (fourth / second - 1.0).abs() < 2e-3,
+            "{second} {third} {fourth}"
+        );
+        // 8.03e9 gradients of two bytes are read with as many of four, and their sum written: at 3.35 TB/s no less than this.
+        let added = 8.03e9 * 10.0 / 3.352e12;
+        assert!(more.contains("sharding") || second > added, "{second} {added}");
+    }
 }

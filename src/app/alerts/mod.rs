@@ -101,7 +101,23 @@ pub fn on_sample(state: &mut State) -> Vec<Effect> {
     let conditions = conditions::of(state);
     let (now, whose) = (state.now, state.monitor.attached_by_user());
     let mut new: Vec<Condition> = Vec::new();
+    let others: Vec<String> = state
+        .monitor
+        .devices()
+        .iter()
+        .enumerate()
+        .filter(|(position, _)| !state.monitor.is_of_run(*position))
+        .map(|(_, device)| state.monitor.gpu_name(device))
+        .collect();
     let alerts = &mut state.run.alerts;
+    // A GPU that is another job's by now is nobody's alert here.
+    while let Some(at) =
+        alerts.raised.iter().position(|raised| raised.gpu.as_ref().is_some_and(|gpu| others.contains(gpu)))
+    {
+        let gone = alerts.raised.remove(at);
+        alerts.past.push_front(gone);
+        alerts.past.truncate(LISTED);
+    }
     for condition in conditions {
         let same = |raised: &RaisedAlert| raised.alert == condition.alert && raised.gpu == condition.gpu;
         match (alerts.raised.iter().position(same), condition.state) {

@@ -4,6 +4,7 @@ use super::metric::ClusterMetric;
 use super::off::off_gpus;
 use super::selector::running;
 use super::{Cluster, Grouping};
+use crate::app::editor::editing::set_against;
 use crate::app::key::PAGE;
 use crate::app::keymap::Action;
 use crate::app::monitor::{MonitorView, SelectedRow};
@@ -118,7 +119,10 @@ pub fn chosen(state: &mut State, taken: &str) {
     match selector.transpose() {
         Ok(selector) => {
             state.monitor.cluster.choose(selector);
+            // What was highest on GPUs that were another job's is nothing of this one.
+            state.monitor.peaks.clear();
             super::on_sample(state);
+            set_against(state);
         }
         Err(why) => state.notice = Some(problem(why.to_string())),
     }

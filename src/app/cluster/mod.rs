@@ -84,6 +84,8 @@ pub struct Cluster {
     nodes: usize,
     is_stale: bool,
     was_chosen: bool,
+    /// Nobody chose the job: it was the one with as many GPUs as the plan, which were so many.
+    picked_for: Option<u64>,
 }
 
 impl Cluster {
@@ -121,6 +123,7 @@ impl Cluster {
     pub fn choose(&mut self, selector: Option<JobSelector>) {
         self.selector = selector;
         self.was_chosen = true;
+        self.picked_for = None;
         self.is_stale = true;
     }
 
@@ -210,7 +213,8 @@ impl Cluster {
             _ => false,
         };
         let is_known = self.seen.len() == devices.len() && self.seen.iter().zip(devices).all(same);
-        if !is_known || self.is_stale || !self.layout.is_as_told(devices) {
+        let is_of_another = self.picked_for.zip(job).is_some_and(|(gpus, job)| job.degrees.num_gpus != gpus);
+        if !is_known || self.is_stale || is_of_another || !self.layout.is_as_told(devices) {
             self.lay_out(devices, job);
         }
         if !self.is_there() {
@@ -234,23 +238,32 @@ impl Cluster {
         self.watch.push(&ranks, at);
     }
 
+    /// Takes the one job that has as many GPUs as the plan, where nobody has chosen one; and another where it has ended, or the
+    /// plan has another number of GPUs.
+    fn pick(&mut self, devices: &[DeviceSample], planned: Option<u64>) {
+        let is_left = |selector: &JobSelector| self.seen.iter().flatten().any(|at| selector.selects(at));
+        let is_there = self.selector.as_ref().is_some_and(is_left);
+        if self.picked_for.is_some() && (!is_there || self.picked_for != planned) {
+            self.selector = None;
+            self.picked_for = None;
+            self.was_chosen = false;
+        }
+        let Some(gpus) = planned.filter(|_| !self.was_chosen && self.selector.is_none()) else { return };
+        let mut like_plan = running(devices).into_iter().filter(|job| job.gpus as u64 == gpus);
+        if let (Some(only), None) = (like_plan.next(), like_plan.next()) {
+            self.selector = only.selector.parse().ok();
+            self.picked_for = Some(gpus);
+            self.was_chosen = true;
+        }
+    }
+
     fn lay_out(&mut self, devices: &[DeviceSample], job: Option<&Job>) {
         self.seen = devices.iter().map(|device| device.location.clone()).collect();
         let mut nodes: Vec<&str> = self.seen.iter().flatten().map(|location| location.node.as_str()).collect();
         nodes.sort_unstable();
         nodes.dedup();
         self.nodes = nodes.len();
-        if !self.was_chosen
-            && self.selector.is_none()
-            && let Some(gpus) = job.map(|job| job.degrees.num_gpus)
-        {
-            // The one job that has as many GPUs as the plan is the plan's.
-            let mut like_plan = running(devices).into_iter().filter(|job| job.gpus as u64 == gpus);
-            if let (Some(only), None) = (like_plan.next(), like_plan.next()) {
-                self.selector = only.selector.parse().ok();
-                self.was_chosen = true;
-            }
-        }
+        self.pick(devices, job.map(|job| job.degrees.num_gpus));
         let is_of_job = |at: &DeviceLocation| self.selector.as_ref().is_none_or(|selector| selector.selects(at));
         self.layout = RankLayout::of(devices, self.rank_file.as_ref(), is_of_job);
         self.is_stale = false;

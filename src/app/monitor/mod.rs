@@ -154,7 +154,7 @@ impl Monitor {
     /// Whether there are GPUs and none of them tells anything.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
-        !self.devices().is_empty() && self.devices().iter().all(DeviceSample::is_unread)
+        self.run_devices().next().is_some() && self.run_devices().all(|(_, device)| device.is_unread())
     }
 
     /// A key while the processes to show are being typed: they follow at once.
@@ -198,6 +198,14 @@ impl Monitor {
     #[must_use]
     pub fn has_no_gpu_of_job(&self) -> bool {
         !self.devices().is_empty() && self.run_devices().next().is_none()
+    }
+
+    /// That none is, in words.
+    #[must_use]
+    pub fn no_gpu_of_job(&self) -> Option<String> {
+        let job =
+            || self.cluster.selector.as_ref().map_or_else(|| "the file of --hosts".to_owned(), ToString::to_string);
+        self.has_no_gpu_of_job().then(|| format!("no GPU is of {}", job()))
     }
 
     /// Whether nobody uses any device that may be the run's.

@@ -164,7 +164,7 @@ fn unseen(state: &State) -> Option<RunVerdict> {
         None if state.monitor.sample.is_none() => return quiet("STARTING"),
         None if state.run.telemetry.is_logged(&state.monitor) => {}
         None if state.run.telemetry.news.no_log.is_some() => return quiet("NO STEP YET"),
-        None if state.monitor.is_idle() => return quiet("IDLE"),
+        None if state.monitor.is_idle() && !state.monitor.has_no_gpu_of_job() => return quiet("IDLE"),
         None => {}
     }
     if state.plans.run.is_none() {

@@ -125,9 +125,8 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
         }
         cpu_wait::learn(&mut state, &mut watched, &mut heard);
     }
-    if state.monitor.has_no_gpu_of_job() {
-        let job = args.job.as_ref().map_or_else(|| "the file of --hosts".to_owned(), ToString::to_string);
-        return Err(Failure::failed(format!("no GPU is of {}", printable(&job))));
+    if let Some(words) = state.monitor.no_gpu_of_job() {
+        return Err(Failure::failed(printable(&words)));
     }
     Ok(state)
 }

@@ -309,12 +309,12 @@ fn pairs(
         .filter_map(|(_, first, second)| {
             let causes: Vec<Cause> = first.causes.iter().chain(&second.causes).cloned().collect();
             let change = causes[0].change.as_ref()?.with(causes[1].change.as_ref()?)?;
-            Some((causes, change))
+            Some((causes, change, SECOND + first.assumed + second.assumed))
         })
         .take(PAIRS)
-        .filter_map(|(causes, change)| {
+        .filter_map(|(causes, change, assumed)| {
             let expected = expected(&change)?;
-            Some(CauseTrial { misfit: misfit(&expected), expected, assumed: SECOND, causes })
+            Some(CauseTrial { misfit: misfit(&expected), expected, assumed, causes })
         })
         .collect()
 }

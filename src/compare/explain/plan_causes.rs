@@ -278,8 +278,8 @@ fn batch(job: &Job, causes: &mut Causes) {
     }
 }
 
-/// What a change takes beyond another of one value, as a negative log-probability: who has found a micro batch that needs no
-/// accumulation begins with it half as often as he takes another one.
+/// What a change takes beyond another of one value, as a negative log-probability: a run whose plan accumulates nothing is half as
+/// likely to accumulate as to have another micro batch.
 pub fn rarity(job: &Job, change: &Change) -> f64 {
     let accumulates = |(key, value): &(&str, String)| *key == "training.gradient_accumulation_steps" && value != "1";
     if job.batch.accumulation == 1 && change.set.iter().any(accumulates) { std::f64::consts::LN_2 } else { 0.0 }

@@ -96,10 +96,10 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     let recomputed = recomputation(imported, settings);
     imported.set(keys::training::activation_checkpointing, Some(recomputed));
     imported.set(keys::training::compile, compiled(settings));
-    imported.set(
-        keys::training::gradient_clipping,
-        settings.number("training.max_norm").map(|found| found.map(|norm| norm > 0.0)),
-    );
+    // What each layer's step has used is gone when the norm is taken, behind the last backward pass (train.py).
+    let early = settings.flag("optimizer.early_step_in_backward").filter(|early| early.value);
+    let clips = settings.number("training.max_norm").map(|found| found.map(|norm| norm > 0.0));
+    imported.set(keys::training::gradient_clipping, early.map(|found| found.map(|_| false)).or(clips));
     imported.set(
         keys::training::deterministic,
         settings.flag("debug.deterministic").or_else(|| settings.flag("training.deterministic")),

@@ -135,6 +135,10 @@ impl IdleKeys<'_> {
         ]
     }
 
+    fn routes(&self) -> bool {
+        self.architecture.block().is_some_and(|block| block.moe.is_some())
+    }
+
     fn of_training(&self) -> [Idle; 26] {
         let (t, inference) = (&self.plan.training, self.inference);
         let latent = matches!(&self.architecture.shape, ModelShape::Decoder(decoder) if decoder.mla.is_some());
@@ -152,14 +156,17 @@ impl IdleKeys<'_> {
         let other = t.cpu_offload.is_some_and(|offload| offload != CpuOffload::Activations);
         let logits = t.loss.is_some_and(keeps_no_logits) && !has_logit_free_loss(self.architecture);
         let unread = |given: bool, key: &'static str| (given && !self.reads(key), key);
-        let routes = self.architecture.block().is_some_and(|block| block.moe.is_some());
+        let routes = self.routes();
         let experts = [RecomputeModule::Moe, RecomputeModule::MoeAct, RecomputeModule::SharedExperts];
         let of_experts = match &t.activation_checkpointing {
             Some(Checkpointing::Modules(modules)) => modules.iter().any(|module| experts.contains(module)),
             _ => false,
         };
         [
-            (of_experts && !routes, "training.activation_checkpointing.modules (experts' alone: the model has none)"),
+            (
+                of_experts && !routes,
+                "training.activation_checkpointing.modules (what it names of experts: the model has none)",
+            ),
             (tower && !self.sees(), "training.lora.vision_tower"),
             (
                 lora.is_some() && t.gradient_dtype.is_some(),
@@ -206,7 +213,7 @@ impl IdleKeys<'_> {
             && !shards
             && exchanges_as_recipes(&without_reduce_dtype(self.plan), self.profile, degrees);
         let nothing = degrees.sharding == Sharding::None;
-        let routes = self.architecture.block().is_some_and(|decoder| decoder.moe.is_some());
+        let routes = self.routes();
         let alone = degrees.tensor == 1;
         [
             (d.shard_group.is_some() && nothing, "distribution.shard_group (nothing is sharded)"),

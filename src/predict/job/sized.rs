@@ -46,7 +46,7 @@ pub(super) fn of_kind(catalog: &Catalog, kind: ModelType, billions: f64) -> Resu
     let params = total(&architecture) as f64 / 1e9;
     if (params / billions).ln().abs() > FAR.ln() {
         let words = format!(
-            "{billions}: the nearest {kind} that the catalogue has the shape of is {}, with {params:.3}; give that, or model.architecture",
+            "{billions}: of the {kind}s of the catalogue {} comes nearest, and its shape to {params:.3}; give model.architecture",
             preset.name
         );
         return Err(Fault::of(key, words));

@@ -76,8 +76,11 @@ impl Job {
     }
 }
 
-/// Refuses gradients of 8 bits, which no framework keeps and NCCL does not sum, and says of states in 8 bits who has them.
+/// Refuses gradients of 8 bits, which no framework that is predicted keeps, and says of states in 8 bits who has them.
 fn eight_bits(plan: &Plan, degrees: &Degrees, notes: &mut Notes) {
+    if plan.training.mode == Some(Mode::Inference) {
+        return;
+    }
     let is_one = |given: Option<Dtype>| matches!(given, Some(Dtype::Fp8 | Dtype::Int8));
     let gradients = [
         (keys::training::gradient_dtype, plan.training.gradient_dtype),
@@ -91,7 +94,8 @@ fn eight_bits(plan: &Plan, degrees: &Degrees, notes: &mut Notes) {
     let optimizer = plan.training.optimizer;
     let plain = matches!(optimizer, None | Some(Optimizer::Adamw | Optimizer::AdamwFused | Optimizer::AdamwLoop));
     if plain && is_one(plan.training.optimizer_state_dtype) && !has_typed_masters(degrees.engine, optimizer) {
-        let words = "8 bits, without their scales: AdamW has none so; adamw-8bit counts what bitsandbytes keeps";
+        let words =
+            "8 bits without scales, which PyTorch's AdamW cannot keep; adamw-8bit counts what bitsandbytes keeps";
         notes.assume(keys::training::optimizer_state_dtype, words);
     }
 }
@@ -120,7 +124,10 @@ pub(super) fn resolve(
     } else {
         None
     };
-    let casts = plan.training.mode == Some(Mode::Inference) && row.weight != row.compute && !row.fp8;
+    // Who gathers weights to generate casts them before.
+    let gathers = degrees.sharding == Sharding::Zero3 && degrees.shard_ranks > 1;
+    let infers = plan.training.mode == Some(Mode::Inference);
+    let casts = infers && !gathers && row.weight != row.compute && !row.fp8;
     let trains_in_fp8 = row.fp8 && plan.training.mode != Some(Mode::Inference);
     Storage {
         // Megatron-LM reduces gradients in fp32 for bf16 only (megatron/training/arguments.py,
@@ -145,7 +152,7 @@ pub(super) fn resolve(
             ReduceType::Gathered => row.seen,
         }),
         kv_cache: plan.training.kv_cache_dtype.map(element),
-        // Nothing gathers weights to generate: whoever keeps them wider casts them in each pass.
+        // Whoever keeps weights wider than they are multiplied casts them in each pass.
         autocast: row.autocast || casts,
         seen: if casts { row.weight } else { row.seen },
         fp8_weights: trains_in_fp8 && plan.training.fp8_param_gather == Some(true),

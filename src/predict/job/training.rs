@@ -267,8 +267,11 @@ fn clipping(part: &TrainingPart, mode: Mode, profile: &Profile, notes: &mut Note
     if applied && given == Some(true) {
         // torchtune, recipes/full_finetune_single_device.py: "Gradient clipping is not supported with optimizer in bwd."
         let words =
-            "true: the norm of all gradients is known when each has been applied (training.optimizer_in_backward)";
+            "true: gradients cannot be clipped with training.optimizer_in_backward; set one of the two to false";
         notes.fault(keys::training::gradient_clipping, words);
+    }
+    if applied && given.is_none() && profile.defaults.gradient_clipping.is {
+        notes.assume(keys::training::gradient_clipping, "false (with training.optimizer_in_backward)");
     }
     let default = profile.defaults.gradient_clipping.is && !applied;
     match mode {

@@ -25,7 +25,7 @@ pub struct StepTime {
     pub samples_per_s: f64,
     /// Model operations a second on one GPU, recomputation not counted.
     pub model_flops_per_gpu: FlopsPerSec,
-    /// (6N + 12 L h s) x tokens/s per GPU over the dense peak. None where the formula does not apply.
+    /// (6N + 12 L h s) x tokens/s per GPU over the dense peak, s at most a sliding window. None where the formula does not apply.
     pub mfu: Option<f64>,
     /// The same with recomputation.
     pub hfu: Option<f64>,

@@ -315,11 +315,11 @@ impl StepTimeline {
         // What is left of rounding is no wait.
         let bubble = seconds - kernels - launch - communication;
         let bubble = if bubble > 1e-9 * seconds { bubble } else { Seconds::ZERO };
-        finish(job, cost, [seconds, communication, bubble, launch], self.share_of_mean(&own))
+        finish(job, cost, [seconds, communication, bubble, launch], self.mean_of_stages(&own))
     }
 
-    /// How busy a stage is in the mean, of what one of them is.
-    fn share_of_mean(&self, own: &Stage) -> f64 {
+    /// How long the passes of a stage keep its GPU busy on average, over how long those of `own` do.
+    fn mean_of_stages(&self, own: &Stage) -> f64 {
         let stages = self.stages.iter().map(|group| group.count).sum::<usize>() as f64;
         let all = self.stages.iter().map(|group| group.stage.card.all().0 * group.count as f64).sum::<f64>();
         let own = own.card.all().0;
@@ -327,7 +327,7 @@ impl StepTimeline {
     }
 }
 
-/// `mean` is how busy a GPU of all stages is, of what one of this stage is.
+/// `mean` is how long the passes of all stages take on average, over how long this one's do.
 fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Seconds; 4], mean: f64) -> StepTime {
     let seconds = step.0;
     let input = job.architecture.input();
@@ -354,6 +354,8 @@ fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Second
     let has_tokens = !matches!(input, Input::Image(..) | Input::Captioned(_));
     let again = if own.0 > 0.0 { 1.0 + (cost.flops.recompute + cost.reference).0 / own.0 } else { 1.0 };
     let bytes = cost.traffic.total().as_f64();
+    let kernels = (cost.compute + cost.memory_bound).0;
+    let of_all = if kernels > 0.0 { (mean * (kernels - cost.outside.0) + cost.outside.0) / kernels } else { 1.0 };
     let hours = job.total_tokens.filter(|_| train && has_tokens).map(|all| all / (tokens / seconds) / 3600.0);
     StepTime {
         step,
@@ -372,7 +374,7 @@ fn finish(job: &Job, cost: &Cost, [step, communication, bubble, launch]: [Second
         mbu: bytes / seconds / job.hardware.gpu.bandwidth.0,
         total_hours: hours,
         total_cost: hours.zip(job.price_per_gpu_hour).map(|(hours, price)| hours * gpus * price),
-        power: power(job, [cost.compute * mean, cost.memory_bound * mean], seconds),
+        power: power(job, [cost.compute * of_all, cost.memory_bound * of_all], seconds),
     }
 }
 

@@ -61,8 +61,7 @@ pub(super) fn unread(state: &State) -> Option<String> {
     match &state.monitor.source {
         SourceState::Failed(why) if !is_for_cpu(state) => Some(why.clone()),
         SourceState::Running(_) if state.monitor.has_no_gpu_of_job() => {
-            let job = state.monitor.cluster.selector.as_ref().map_or_else(|| "--hosts".to_owned(), ToString::to_string);
-            Some(printable(&format!("no GPU is of {job}")))
+            state.monitor.no_gpu_of_job().map(|words| printable(&words))
         }
         SourceState::Running(_) if state.monitor.is_unanswered() => {
             let why = state.monitor.devices().iter().find_map(|device| device.memory.absence())?;

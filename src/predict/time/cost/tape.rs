@@ -8,7 +8,7 @@ use super::kernel::Kernels;
 use super::matmul::supplied;
 use super::moved::{cast_traffic, dequantized, rearranged};
 use super::operator_row::{OperatorRow, Run, gather};
-use super::traffic::{adds_to_gradient, arithmetic, backward_bytes, forward_bytes, sharding_traffic};
+use super::traffic::{added_bytes, adds_to_gradient, arithmetic, backward_bytes, forward_bytes, sharding_traffic};
 use super::units::{ModuleRerun, ShardedModules};
 use crate::model::{Flow, Home, MatMul, Op, Part, RepeatedOps, Tape, TensorId, Unit, Work};
 use crate::plan::keywords::Mode;
@@ -319,7 +319,10 @@ impl Tally<'_> {
         let run = Run { flops, bytes, compute, long, kernels, rows: self.reads_rows(op) };
         let (_, casts) = cast_traffic(self.job, self.tape, op);
         let dequantized = if self.needs(op)[0] { self.dequantized(op) } else { Seconds::ZERO };
-        self.operator(op, run) + self.moves("bias.gradient", summed) + self.casts(casts) + dequantized
+        let added = added_bytes(self.job, self.tape, op);
+        self.sums.traffic.gradients += Bytes(added);
+        let beside = self.moves("bias.gradient", summed) + self.moves("gradient.accumulate", added);
+        self.operator(op, run) + beside + self.casts(casts) + dequantized
     }
 
     /// Time in which long kernels would do an operator's arithmetic: `compute` where shapes do not matter to it. `pass`

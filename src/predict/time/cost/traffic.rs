@@ -109,7 +109,7 @@ pub(in crate::predict) fn backward_bytes(job: &Job, tape: &Tape, op: &Op) -> Bac
         if matches!(flow, Flow::New | Flow::View | Flow::InPlace) {
             let tensor = tape.get(*id);
             if matches!(tensor.home, Home::Weight(_)) {
-                let bytes = weight_gradient_bytes(job, tensor.numel, tensor.element.bytes());
+                let bytes = tensor.numel.saturating_mul(weight_gradient_bytes(job, tensor.element.bytes()));
                 moved.gradients = moved.gradients.saturating_add(bytes);
             } else {
                 moved.activations = moved.activations.saturating_add(tensor.bytes());
@@ -124,30 +124,44 @@ pub(super) fn adds_to_gradient(job: &Job) -> bool {
     job.profile.data_parallel.gradients_stay.is && job.training.gradient_accumulation_fusion
 }
 
-/// In how many of so many micro-batches a weight's gradient meets one that is there already. Those that do not stay over
-/// the step are the first micro-batch's own (torch/csrc/autograd/functions/accumulate_grad.h takes what it is handed where there
-/// is none); those that FSDP reduces layer by layer are gone before the next.
-pub(super) fn additions(job: &Job) -> (u64, u64) {
-    let batches = job.batch.accumulation.max(1);
-    if job.profile.data_parallel.gradients_stay.is {
-        (1, 1)
-    } else if is_reduced_by_unit(job) && !accumulates_whole(job) {
-        (0, 1)
+/// Bytes moved for each element of a weight's gradient: read and written where the matmul adds to the main gradient
+/// itself; else written, and where the main one stays over the step read again with that, and their sum written.
+fn weight_gradient_bytes(job: &Job, element: u64) -> u64 {
+    let main = job.storage.gradient.bytes();
+    if adds_to_gradient(job) {
+        2 * main
+    } else if job.profile.data_parallel.gradients_stay.is {
+        2 * element + 2 * main
     } else {
-        (batches - 1, batches)
+        element
     }
 }
 
-/// Bytes moved for a weight's gradient in a micro-batch, as the mean over the step: read and written where the matmul adds to
-/// the main gradient itself; else written, and where another one is there already read again with that one, and their sum
-/// written.
-fn weight_gradient_bytes(job: &Job, elements: u64, element: u64) -> u64 {
-    let main = job.storage.gradient.bytes();
-    if adds_to_gradient(job) {
-        return elements.saturating_mul(2 * main);
-    }
+/// In how many of so many micro-batches a weight's gradient that does not stay over the step is added to another one, by a
+/// kernel of its own. The first micro-batch's are what they were made as (torch/csrc/autograd/functions/accumulate_grad.h takes
+/// what it is handed where there is none); those that are reduced in each micro-batch are gone before the next one (FSDP layer by
+/// layer; DeepSpeed, runtime/zero/stage_1_and_2.py and stage3.py, `partition_gradients`).
+pub(super) fn additions(job: &Job) -> (u64, u64) {
+    let batches = job.batch.accumulation.max(1);
+    let by_partition = matches!(job.degrees.sharding, Sharding::Zero2 | Sharding::Zero3);
+    let reduced =
+        job.degrees.engine == Engine::Deepspeed && by_partition || is_reduced_by_unit(job) && !accumulates_whole(job);
+    let stays = job.profile.data_parallel.gradients_stay.is;
+    if stays || reduced { (0, 1) } else { (batches - 1, batches) }
+}
+
+/// Bytes that those additions move for an operator's weights, as the mean over the micro-batches.
+pub(super) fn added_bytes(job: &Job, tape: &Tape, op: &Op) -> u64 {
     let (times, batches) = additions(job);
-    elements.saturating_mul(element * batches + (element + 2 * main) * times) / batches
+    if times == 0 {
+        return 0;
+    }
+    let main = job.storage.gradient.bytes();
+    let inputs = tape.ids(op.inputs).iter().zip(tape.flows(op.inputs));
+    let trained = inputs.filter(|(_, flow)| matches!(flow, Flow::New | Flow::View | Flow::InPlace));
+    let weights = trained.map(|(id, _)| tape.get(*id)).filter(|tensor| matches!(tensor.home, Home::Weight(_)));
+    let bytes: u64 = weights.map(|tensor| tensor.numel.saturating_mul(tensor.element.bytes() + 2 * main)).sum();
+    bytes.saturating_mul(times) / batches
 }
 
 /// Bytes that FSDP moves within a GPU for each element of a tape's weights, forward and backward. FSDP2 copies what it

@@ -185,7 +185,7 @@ fn uncompared(state: &State, why: &str, look: &Look, area: Rect, buffer: &mut Bu
 
 /// Why there is nothing to hold against the plan.
 fn nothing_observed(state: &State) -> String {
-    let idle = !state.monitor.devices().is_empty() && state.monitor.is_idle();
+    let idle = state.monitor.run_devices().next().is_some() && state.monitor.is_idle();
     let said = match (&state.plans.run, &state.monitor.sample) {
         _ if state.monitor.attached.is_none() && state.run.telemetry.news.no_log.is_some() => {
             "the log tells of no step so far: there is nothing to compare"

@@ -8,6 +8,7 @@ use ratatui::text::Line;
 use super::{render, unit};
 use crate::app::{Monitor, Pane, State};
 use crate::predict::Prediction;
+use crate::reading::DeviceSample;
 use crate::ui::Look;
 use crate::ui::panes::scroll;
 use crate::ui::text::right;
@@ -56,10 +57,12 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
 
 /// The most that any GPU of that stage holds now; none where nobody can tell which those are.
 fn observed(monitor: &Monitor, prediction: &Prediction, stage: u64) -> Option<Bytes> {
-    let devices = monitor.devices();
-    let of_stage = devices
-        .iter()
-        .filter(|device| prediction.stage_of(device.index, devices.len()).is_some_and(|held| held.stage == stage));
+    let count = monitor.devices().len();
+    let stage_of = |(position, device): (usize, &DeviceSample)| match monitor.cluster.layout().rank_at(position) {
+        Some(rank) if monitor.cluster.is_there() => monitor.cluster.place_of(rank).map(|place| place.stage as u64),
+        _ => prediction.stage_of(device.index, count).map(|held| held.stage),
+    };
+    let of_stage = monitor.run_devices().filter(|one| stage_of(*one) == Some(stage)).map(|(_, device)| device);
     of_stage.filter_map(|device| device.memory.value().map(|memory| memory.used)).max()
 }
 
