@@ -88,5 +88,6 @@ fn a_pipelines_power_is_that_of_all_its_stages() {
     let (gpipe, one) = (of("gpipe"), of("1f1b"));
     assert!((gpipe.step.0 / one.step.0 - 1.0).abs() < 1e-3, "{} {}", gpipe.step, one.step);
     let [gpipe, one] = [gpipe, one].map(|time| time.power.unwrap().0);
-    assert!((gpipe / one - 1.0).abs() < 5e-3, "{gpipe} {one}");
+    // The optimizer is that of one stage each.
+    assert!((gpipe / one - 1.0).abs() < 0.02, "{gpipe} {one}");
 }
