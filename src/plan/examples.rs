@@ -24,6 +24,19 @@ mod tests {
         EXAMPLES.iter().map(|(name, text)| (*name, Document::parse(text).unwrap().plan().unwrap()))
     }
 
+    /// YAML 1.1, as PyYAML reads it, wants a dot and a sign in a number with an exponent: it takes `1.5e13` for a text.
+    #[test]
+    fn numbers_are_numbers_to_every_reader_of_yaml() {
+        for (name, text) in EXAMPLES {
+            let code = text.lines().map(|line| line.split_once('#').map_or(line, |(code, _)| code));
+            for word in code.flat_map(|line| line.split([' ', ',', '[', ']', '{', '}'])) {
+                let exponent = word.parse::<f64>().ok().and_then(|_| word.split_once(['e', 'E']));
+                let Some((mantissa, exponent)) = exponent else { continue };
+                assert!(mantissa.contains('.') && exponent.starts_with(['+', '-']), "{name}: {word}");
+            }
+        }
+    }
+
     /// The contract: data x tensor x pipeline x context = GPUs, where the degrees are given
     /// or the strategy gives data parallel all of them.
     fn data_parallel(plan: &Plan) -> u64 {

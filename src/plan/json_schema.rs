@@ -47,9 +47,11 @@ fn property(key: &PlanKey) -> Value {
             json!({"enum": choices.iter().map(|one| json!(one)).chain([Value::Null]).collect::<Vec<_>>()})
         }
         ValueKind::Wholes { min, max } => json!({"type": ["array", "null"], "items": whole(min, max)}),
-        ValueKind::Positive { max } => json!({"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": max}),
-        ValueKind::Amount { max } => json!({"type": ["number", "null"], "minimum": 0, "maximum": max}),
-        ValueKind::Share => json!({"type": ["number", "null"], "minimum": 0, "exclusiveMaximum": 1}),
+        ValueKind::Positive { max } => {
+            json!({"type": NUMBER, "pattern": EXPONENT_FORM, "exclusiveMinimum": 0, "maximum": max})
+        }
+        ValueKind::Amount { max } => json!({"type": NUMBER, "pattern": EXPONENT_FORM, "minimum": 0, "maximum": max}),
+        ValueKind::Share => json!({"type": NUMBER, "pattern": EXPONENT_FORM, "minimum": 0, "exclusiveMaximum": 1}),
         ValueKind::Flag => json!({"type": ["boolean", "null"]}),
         ValueKind::FlagOrAmount => json!({"type": ["boolean", "number", "null"], "minimum": 0}),
         ValueKind::Text => json!({"type": ["string", "null"]}),
@@ -61,8 +63,14 @@ fn property(key: &PlanKey) -> Value {
     rule
 }
 
+/// A number, also one that a reader of YAML 1.1 took for a text.
+const NUMBER: [&str; 3] = ["number", "string", "null"];
+
+/// The numbers that YAML 1.1 takes for texts.
+const EXPONENT_FORM: &str = r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$";
+
 fn whole(min: u64, max: u64) -> Value {
-    json!({"type": ["integer", "null"], "minimum": min, "maximum": max})
+    json!({"type": ["integer", "string", "null"], "pattern": EXPONENT_FORM, "minimum": min, "maximum": max})
 }
 
 /// Names first: an editor offers them in this order.

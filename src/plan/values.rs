@@ -14,9 +14,28 @@ fn plain(node: &Node) -> Option<&str> {
     }
 }
 
+/// What may be read as a number: a plain scalar, and a quoted one in exponent form. YAML 1.1 takes `1.5e13` for a text
+/// (it wants `1.5e+13`), and what reads plans with it, as PyYAML, hands that on in quotes.
+fn numeric(node: &Node) -> Option<&str> {
+    match &node.shape {
+        NodeShape::Scalar { text, style: Style::Double | Style::Single } if is_exponential(text) => Some(text),
+        _ => plain(node),
+    }
+}
+
+/// Whether a text is a YAML 1.2 float with an exponent: `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+`.
+fn is_exponential(text: &str) -> bool {
+    let unsigned = |text: &str| text.strip_prefix(['-', '+']).unwrap_or(text).to_owned();
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let Some((mantissa, exponent)) = text.split_once(['e', 'E']) else { return false };
+    let (mantissa, exponent) = (unsigned(mantissa), unsigned(exponent));
+    let (whole, part) = mantissa.split_once('.').unwrap_or((&mantissa, ""));
+    is_digits(whole) && is_digits(part) && whole.len() + part.len() > 0 && is_digits(&exponent) && !exponent.is_empty()
+}
+
 /// A whole number within the kind's bounds.
 pub fn whole(node: &Node, kind: ValueKind) -> Option<u64> {
-    let value = digits(plain(node)?)?;
+    let value = digits(numeric(node)?)?;
     match kind {
         ValueKind::Whole { min, max } | ValueKind::Wholes { min, max } => (min..=max).contains(&value).then_some(value),
         ValueKind::Choice(choices) => choices.contains(&value).then_some(value),
@@ -38,7 +57,7 @@ fn digits(text: &str) -> Option<u64> {
 
 /// A number within the kind's bounds.
 pub fn number(node: &Node, kind: ValueKind) -> Option<f64> {
-    let value = node::number(plain(node)?)?;
+    let value = node::number(numeric(node)?)?;
     let within = match kind {
         ValueKind::Positive { max } => value > 0.0 && value <= max,
         ValueKind::Amount { max } => value >= 0.0 && value <= max,
@@ -125,4 +144,19 @@ pub fn short(text: &str) -> String {
     const MOST: usize = 40;
     let line: String = text.chars().take(MOST).map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     if text.chars().nth(MOST).is_some() { format!("{line}…") } else { line }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_in_exponent_form_are_told_from_others() {
+        for text in ["1.5e13", "3.0E11", "1e6", "-.5e-3", "+2.e+8"] {
+            assert!(is_exponential(text), "{text}");
+        }
+        for text in ["4096", "1.5", "e5", ".e5", "1e", "1e+", "0x1e5", "1_0e5", "1e5 ", "1e5e5", "1.2.3e5", "inf", ""] {
+            assert!(!is_exponential(text), "{text}");
+        }
+    }
 }

@@ -180,3 +180,21 @@ fn garbage_between_plans_costs_only_its_own_answer() {
         assert!(code == 2 && err.lines().all(|line| line.starts_with("memwall: stdin#2:")), "{garbage:?}: {err}");
     }
 }
+
+/// PyYAML reads YAML 1.1, where `3e9` and `1.5e13` are texts: so a client hands them on.
+#[test]
+fn a_number_that_yaml_1_1_takes_for_a_text_is_read() {
+    let of = |tokens: Value| {
+        let plan = json!({"model": {"preset": "gpt2", "batch_size": "8e0"}, "hardware": {"gpu_type": "NVIDIA H100"},
+                          "run": {"total_tokens": tokens}});
+        answered(&["--format", "json"], &format!("{plan}\n"))
+    };
+    let (as_text, err, code) = of(json!("1.5e13"));
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(reports(&as_text)[0]["time"], reports(&of(json!(1.5e13)).0)[0]["time"]);
+    assert_eq!(reports(&as_text)[0]["setup"]["batch"]["global"], 8);
+    for text in ["15000000000000", "many", "1.5e"] {
+        let (_, err, code) = of(json!(text));
+        assert!(code == 2 && err.contains("run.total_tokens"), "{text}: {err}");
+    }
+}
