@@ -22,7 +22,7 @@ use crate::observe::{
 };
 use crate::plan::{Fault, LoadedPlan};
 use crate::predict::Job;
-use crate::reading::SourceInfo;
+use crate::reading::{SourceInfo, SourceKind};
 use crate::units::Seconds;
 
 /// Samples that may wait for the disk: beyond that they are dropped and counted.
@@ -133,7 +133,10 @@ async fn until_asked(
 }
 
 fn begin(args: &RecordArgs, plan: Option<PlanText>, source: SourceInfo, clock: Clock) -> Result<Recorder, Failure> {
-    let header = Header { attach: args.attach, plan, ..Header::new(clock.now(), args.interval, source) };
+    // What a simulated run tells is its own: a replay compares it as the dashboard does that plays it.
+    let simulated = (source.kind == SourceKind::Demo).then_some(Demo::FIRST_PID);
+    let attach = args.attach.or(simulated);
+    let header = Header { attach, plan, ..Header::new(clock.now(), args.interval, source) };
     let compression = if args.compress { Compression::Gzip } else { Compression::of(&args.output) };
     let rotation = Rotation { size: args.rotate, keep: args.keep };
     let created = Recorder::create(&args.output, header, compression, rotation);

@@ -60,9 +60,18 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
     let evidence = if monitor.attached.is_some() || found.whose == MemoryOwner::Log {
         with_progress(evidence, (monitor, run), prediction, job, sample.at)
     } else {
-        evidence
+        without_progress(evidence, monitor, run, sample.at)
     };
     Some(Observation { whose: found.whose, memory: found.memory, devices: sample.devices.len(), evidence })
+}
+
+/// With the reason why steps that are told are not compared: nobody said that they are of what the devices hold.
+fn without_progress(evidence: Evidence, monitor: &Monitor, run: &Telemetry, now: Moment) -> Evidence {
+    let why = "the steps told may be another run's; attached, its process is compared with its own";
+    match run.progress(monitor, now) {
+        Some(_) => Evidence { step: Reading::Absent(Absence::Because(why.into())), ..evidence },
+        None => evidence,
+    }
 }
 
 /// Whether the run has made steady steps.

@@ -85,6 +85,9 @@ struct Tick {
 }
 
 impl Demo {
+    /// The process of the first GPU as the run begins.
+    pub const FIRST_PID: u32 = FIRST_PID;
+
     /// The run of the plan behind `prediction`, on as many of `card` as one node holds.
     #[must_use]
     pub fn new(prediction: &Prediction, card: &Gpu) -> Self {
