@@ -17,9 +17,13 @@ fn main() -> ExitCode {
         {
             Err(Failure::failed(why))
         } else if io::stdin().is_terminal() && io::stdout().is_terminal() {
-            dashboard::supervisor::supervise(streams, || dashboard::run(&args, cli::catalog()?))
+            dashboard::supervisor::supervise(streams, || {
+                let (catalog, faults) = cli::own_catalog();
+                dashboard::run(&args, catalog, &faults)
+            })
         } else {
-            cli::without_screen(&args, &cli::catalog()?, streams)
+            let catalog = cli::catalog(streams);
+            cli::without_screen(&args, &catalog, streams)
         }
     })
     .into()

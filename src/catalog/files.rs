@@ -60,28 +60,28 @@ pub(super) struct CitedValue<T> {
 }
 
 /// One file: any of the three lists, with the sources that its numbers name.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
-struct File {
+pub(super) struct File {
     #[serde(default)]
-    sources: BTreeMap<String, String>,
+    pub(super) sources: BTreeMap<String, String>,
     #[serde(default)]
-    gpus: Vec<GpuEntry>,
+    pub(super) gpus: Vec<GpuEntry>,
     #[serde(default)]
-    interconnects: Vec<LinkEntry>,
+    pub(super) interconnects: Vec<LinkEntry>,
     #[serde(default)]
-    models: Vec<ModelEntry>,
+    pub(super) models: Vec<ModelEntry>,
     #[serde(default)]
-    curves: Vec<Curves>,
+    pub(super) curves: Vec<Curves>,
     #[serde(default)]
-    stacks: Vec<Stack>,
+    pub(super) stacks: Vec<Stack>,
     #[serde(default)]
-    link_curves: Vec<LinkCurve>,
+    pub(super) link_curves: Vec<LinkCurve>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct GpuEntry {
+pub(super) struct GpuEntry {
     name: String,
     short: String,
     #[serde(default)]
@@ -136,7 +136,7 @@ struct PeakEntry {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LinkEntry {
+pub(super) struct LinkEntry {
     name: String,
     #[serde(default)]
     aliases: Vec<String>,
@@ -157,7 +157,7 @@ enum ScopeEntry {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ModelEntry {
+pub(super) struct ModelEntry {
     name: String,
     #[serde(default)]
     aliases: Vec<String>,
@@ -190,7 +190,7 @@ impl Catalog {
         self.add(file, embedded(file, json)?)
     }
 
-    fn add(&mut self, file: &str, read: File) -> Result<(), CatalogError> {
+    pub(super) fn add(&mut self, file: &str, read: File) -> Result<(), CatalogError> {
         let mut citations = Vec::new();
         let cited = read.gpus.iter().flat_map(|gpu| gpu.sources().map(|(figure, key)| (&gpu.name, figure, key)));
         let links = read.interconnects.iter();

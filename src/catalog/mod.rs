@@ -6,6 +6,7 @@
 mod efficiency;
 mod files;
 mod names;
+mod own;
 mod preset;
 mod unknown;
 
@@ -19,6 +20,7 @@ pub use preset::{ModelPreset, PresetConfig};
 use std::sync::Arc;
 
 use files::embedded;
+use own::BrokenEntry;
 use preset::EmbeddedPresets;
 
 use crate::order::StableOrder;
@@ -44,6 +46,8 @@ pub struct Catalog {
     pub link_curves: Vec<Arc<LinkCurve>>,
     /// Where the figures of GPUs and links come from.
     pub citations: Arc<Vec<Citation>>,
+    /// Entries of the user's files that cannot be used.
+    broken: Arc<Vec<BrokenEntry>>,
 }
 
 /// Where one figure of the catalogue comes from.
@@ -286,7 +290,7 @@ impl Catalog {
     /// The GPU of that name or alias.
     #[must_use]
     pub fn gpu(&self, name: &str) -> Option<&Gpu> {
-        names::find(&self.gpus, name, |gpu| (&gpu.name, &gpu.aliases))
+        self.whole(name, names::find(&self.gpus, name, |gpu| (&gpu.name, &gpu.aliases)))
     }
 
     /// The GPU that a driver calls `name`: of editions that share it, the one with about that much `memory`.
@@ -305,7 +309,7 @@ impl Catalog {
     /// The link of that name or alias.
     #[must_use]
     pub fn link(&self, name: &str) -> Option<&Link> {
-        names::find(&self.links, name, |link| (&link.name, &link.aliases))
+        self.whole(name, names::find(&self.links, name, |link| (&link.name, &link.aliases)))
     }
 
     /// Whether `gpu` can be joined to others by `link`: its own, its bridge, or lanes of its board up to its own
@@ -368,18 +372,6 @@ impl Catalog {
     /// The preset of that name or alias.
     #[must_use]
     pub fn model(&self, name: &str) -> Option<&ModelPreset> {
-        names::find(&self.models, name, |model| (&model.name, &model.aliases))
-    }
-
-    /// What to say of a preset that is not in the catalogue: the known name nearest to it, or where all stand.
-    #[must_use]
-    pub fn no_model(&self, name: &str) -> String {
-        if name.trim().eq_ignore_ascii_case(UNKNOWN_MODEL) {
-            return "the model is not known yet: put a name that `memwall models` lists in its place, or \
-                    `model.hf_config` or `model.trace`"
-                .to_owned();
-        }
-        let nearest = names::nearest(&self.models, name, |model| (&model.name, &model.aliases));
-        names::unknown(name, nearest, "`memwall models` lists what is")
+        self.whole(name, names::find(&self.models, name, |model| (&model.name, &model.aliases)))
     }
 }

@@ -64,7 +64,8 @@ pub fn run(
         None => match asked.dashboard.no_such_plan() {
             Some(message) => Err(Failure::usage(message)),
             None if asked.dashboard.once => {
-                catalog().and_then(|catalog| dashboard::once(&asked.dashboard, catalog, streams))
+                let catalog = catalog(streams);
+                dashboard::once(&asked.dashboard, catalog, streams)
             }
             None => show(asked.dashboard, streams),
         },
@@ -73,13 +74,28 @@ pub fn run(
 }
 
 /// The catalogue with the user's own entries, asked for by the commands that need it: completions are asked for while
-/// a package is built, help when a file is broken.
-///
-/// # Errors
-/// The first fault of the user's files.
-pub fn catalog() -> Result<Catalog, Failure> {
-    let (catalog, faults) = user_catalog::load(|name| std::env::var_os(name));
-    faults.into_iter().next().map_or(Ok(catalog), |fault| Err(Failure::failed(fault)))
+/// a package is built, help when a file is broken. What is wrong with the user's files is said; what can be read of them
+/// counts.
+pub fn catalog(streams: &mut Streams) -> Catalog {
+    let (catalog, faults) = own_catalog();
+    faults.iter().for_each(|fault| streams.note(&format!("warning: {fault}")));
+    catalog
+}
+
+/// The same, with what is wrong, a line each.
+#[must_use]
+pub fn own_catalog() -> (Catalog, Vec<String>) {
+    user_catalog::load(|name| std::env::var_os(name))
+}
+
+/// Lists a part of the catalogue, which is not whole where an entry cannot be used.
+fn listed(
+    streams: &mut Streams,
+    list: impl FnOnce(&Catalog, &mut Streams) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let (catalog, faults) = own_catalog();
+    let exit = list(&catalog, streams)?;
+    Ok(faults.iter().fold(exit, |exit, fault| exit.and(streams.fail(Exit::Failed, fault))))
 }
 
 fn carry_out(
@@ -88,37 +104,35 @@ fn carry_out(
     show: impl FnOnce(DashboardArgs, &mut Streams) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     match command {
-        Command::Predict(args) => predict::run(&args, &catalog()?, streams),
-        Command::Sweep(args) => sweep::run(&args, &catalog()?, streams),
-        Command::Search(args) => search::run(&args, &catalog()?, streams),
-        Command::Roofline(args) => roofline::run(&args, &catalog()?, streams),
-        Command::Validate(args) => validate::run(&args, &catalog()?, streams),
-        Command::Exporter(args) => exporter::run(&args, &catalog()?, streams),
-        Command::Record(args) => record::run(&args, &catalog()?, streams),
+        Command::Predict(args) => predict::run(&args, &catalog(streams), streams),
+        Command::Sweep(args) => sweep::run(&args, &catalog(streams), streams),
+        Command::Search(args) => search::run(&args, &catalog(streams), streams),
+        Command::Roofline(args) => roofline::run(&args, &catalog(streams), streams),
+        Command::Validate(args) => validate::run(&args, &catalog(streams), streams),
+        Command::Exporter(args) => exporter::run(&args, &catalog(streams), streams),
+        Command::Record(args) => record::run(&args, &catalog(streams), streams),
         Command::Replay(args) if args.plot || picture::is_picture(args.output.as_deref()) => {
-            replay::plot(&args.file, args.output.as_deref(), &catalog()?, streams)
+            replay::plot(&args.file, args.output.as_deref(), &catalog(streams), streams)
         }
         Command::Replay(args) if args.format.is_some() || args.output.is_some() => {
             let format = output::format(args.format, args.output.as_deref())?;
             replay::summarise(&args.file, format, args.output.as_deref(), streams)
         }
         Command::Replay(args) => show(args.dashboard(), streams),
-        Command::Infer(args) => infer::run(&args, &catalog()?, streams),
-        Command::New(args) => new::run(&args, &catalog()?, streams),
-        Command::Import(args) => import::run(&args, &catalog()?, streams),
-        Command::Export(args) => export::run(&args, &catalog()?, streams),
-        Command::Gpus(args) => Ok(catalogue::gpus(&args, &catalog()?, streams)),
-        Command::Models(args) => catalogue::models(&args, &catalog()?, streams),
+        Command::Infer(args) => infer::run(&args, &catalog(streams), streams),
+        Command::New(args) => new::run(&args, &catalog(streams), streams),
+        Command::Import(args) => import::run(&args, &catalog(streams), streams),
+        Command::Export(args) => export::run(&args, &catalog(streams), streams),
+        Command::Gpus(args) => listed(streams, |catalog, streams| catalogue::gpus(&args, catalog, streams)),
+        Command::Models(args) => listed(streams, |catalog, streams| catalogue::models(&args, catalog, streams)),
         Command::Run(args) => {
-            // A training runs without our files where they are broken.
-            let (catalog, faults) = user_catalog::load(|name| std::env::var_os(name));
-            faults.iter().for_each(|fault| streams.note(fault));
+            let catalog = catalog(streams);
             run::run(&args, &catalog, streams)
         }
-        Command::Explain(args) => explain::run(&args, &catalog()?, streams),
+        Command::Explain(args) => explain::run(&args, &catalog(streams), streams),
         Command::Tutorial(args) => show(args.dashboard(), streams),
         Command::Trace(args) => trace::run(&args),
-        Command::Bench(args) => bench::run(&args, &catalog()?, streams),
+        Command::Bench(args) => bench::run(&args, &catalog(streams), streams),
         Command::Hook => Ok(run::hook(streams)),
         Command::Config(args) => Ok(config::run(&args, streams)),
         Command::Completions(args) => Ok(tools::completions(&args, streams)),

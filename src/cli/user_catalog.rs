@@ -15,7 +15,7 @@ const FILES: [&str; 4] = ["gpus.yaml", "interconnects.yaml", "efficiency.yaml", 
 const MOST_BYTES: u64 = 1 << 20;
 
 /// What is embedded, extended by the files in `$XDG_CONFIG_HOME/memwall` (else
-/// `~/.config/memwall`) that can be read, and a line for each other one. `variable` looks up an environment variable.
+/// `~/.config/memwall`), and a line for each file and entry that cannot be used. `variable` looks up an environment variable.
 pub fn load(variable: impl Fn(&str) -> Option<OsString>) -> (Catalog, Vec<String>) {
     let mut catalog = match Catalog::embedded() {
         Ok(catalog) => catalog,
@@ -27,7 +27,7 @@ pub fn load(variable: impl Fn(&str) -> Option<OsString>) -> (Catalog, Vec<String
         let path = folder.join(name);
         let shown = path.display().to_string();
         match files::read_text(&path, MOST_BYTES) {
-            Ok(text) => faults.extend(catalog.extend(&shown, &text).err().map(|error| error.to_string())),
+            Ok(text) => faults.extend(catalog.extend_own(&shown, &text)),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
             Err(error) => faults.push(format!("{shown}: {error}")),
         }
