@@ -45,6 +45,16 @@ pub fn has((main, aliases): Names<'_>, wanted: &str) -> bool {
     std::iter::once(main).chain(aliases).any(|known| is_called(known, wanted))
 }
 
+/// Whether one of these names has those letters in it. The vendor alone is looked for as it is written.
+pub fn have((main, aliases): Names<'_>, asked: &str) -> bool {
+    let wanted = plain(asked);
+    let of_vendor = || asked.trim().to_lowercase();
+    std::iter::once(main).chain(aliases).any(|known| match wanted.is_empty() {
+        true => known.to_lowercase().contains(&of_vendor()),
+        false => plain(known).contains(&wanted),
+    })
+}
+
 /// Characters of the longest name that may be a slip of a known one; what is longer is no name.
 pub const LONGEST_NAME: usize = 100;
 
@@ -94,6 +104,15 @@ mod tests {
         assert_eq!(plain("NVIDIA H100"), plain("h-100"));
         assert_eq!(plain("A100_80GB_SXM"), plain("nvidia a100 80gb sxm"));
         assert_ne!(plain("A100 40GB"), plain("A100 80GB"));
+    }
+
+    #[test]
+    fn letters_are_looked_for_in_names_and_aliases() {
+        let (name, aliases) = ("NVIDIA H200 SXM".to_owned(), vec!["NVIDIA H200".to_owned()]);
+        let have = |asked: &str| super::have((&name, &aliases), asked);
+        assert!(have("h200") && have("H-200 sxm") && have("nvidia") && have("") && have("200"));
+        assert!(!have("h100") && !have("amd"));
+        assert!(!super::have((&"AMD Instinct MI300X".to_owned(), &vec![]), "nvidia"));
     }
 
     #[test]

@@ -8,30 +8,29 @@ use super::args::{CatalogueArgs, ListFormat, ModelsArgs};
 use super::{Exit, Failure, Streams, models_fit, models_scales, output};
 use crate::catalog::{Catalog, Gpu, ModelPreset};
 use crate::report::json::number;
-use crate::report::page::prose;
+use crate::report::page::{Page, prose};
 use crate::report::table::{Align, Table};
 use crate::report::text::count;
 use crate::units::{FlopsPerSec, three_figures};
 
-pub fn gpus(args: &CatalogueArgs, catalog: &Catalog, streams: &mut Streams) -> Exit {
+pub fn gpus(args: &CatalogueArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     let page = output::page(None);
-    // An entry that a later one hides cannot be named.
-    let gpus: Vec<&Gpu> = catalog
-        .gpus
-        .iter()
-        .filter(|gpu| catalog.gpu(&gpu.name).is_some_and(|found| std::ptr::eq(found, *gpu)))
-        .collect();
+    let asked = args.name.as_deref().unwrap_or_default();
+    let gpus = catalog.gpus_like(asked);
+    if gpus.is_empty() {
+        return Err(Failure::failed(catalog.no_gpu(asked)));
+    }
     let text = match args.format {
         ListFormat::Json => lines(gpus.iter().map(|gpu| gpu_json(gpu, catalog, args.verbose))),
         ListFormat::Text if args.verbose => {
-            gpus.iter().fold(gpu_table(&gpus, page.width), |text, gpu| text + &sources(gpu, catalog, page.width))
+            gpus.iter().fold(gpu_table(&gpus, &page), |text, gpu| text + &sources(gpu, catalog, page.width))
         }
-        ListFormat::Text => gpu_table(&gpus, page.width),
+        ListFormat::Text => gpu_table(&gpus, &page),
     };
-    streams.print(if args.format == ListFormat::Text { page.show(&text) } else { text })
+    Ok(streams.print(if args.format == ListFormat::Text { page.show(&text) } else { text }))
 }
 
-fn gpu_table(gpus: &[&Gpu], width: usize) -> String {
+fn gpu_table(gpus: &[&Gpu], page: &Page) -> String {
     let mut table = Table::new([
         ("GPU", Align::Left),
         ("GiB", Align::Right),
@@ -60,7 +59,7 @@ fn gpu_table(gpus: &[&Gpu], width: usize) -> String {
         ]);
     }
     let note = "peaks in TFLOP/s, dense; memory is what the driver reports as total";
-    format!("{}\n{}", table.render("", width), prose(note, width))
+    format!("{}\n{}", table.render("", output::row_width(page)), prose(note, page.width))
 }
 
 fn known(value: Option<f64>) -> String {
@@ -110,8 +109,11 @@ fn gpu_json(gpu: &Gpu, catalog: &Catalog, verbose: bool) -> Value {
 
 pub fn models(args: &ModelsArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     let page = output::page(None);
-    let hidden = |model: &ModelPreset| !catalog.model(&model.name).is_some_and(|found| std::ptr::eq(found, model));
-    let models: Vec<&ModelPreset> = catalog.models.iter().filter(|model| !hidden(model)).collect();
+    let asked = args.list.name.as_deref().unwrap_or_default();
+    let models = catalog.models_like(asked);
+    if models.is_empty() {
+        return Err(Failure::failed(catalog.no_model(asked)));
+    }
     if let Some(gpu) = &args.fit {
         return models_fit::run(gpu, args, &models, catalog, streams);
     }
@@ -121,18 +123,18 @@ pub fn models(args: &ModelsArgs, catalog: &Catalog, streams: &mut Streams) -> Re
     let args = &args.list;
     let text = match args.format {
         ListFormat::Json => lines(models.iter().map(|model| model_json(model, args.verbose))),
-        ListFormat::Text if args.verbose => models.iter().fold(model_table(&models, page.width), |mut text, model| {
+        ListFormat::Text if args.verbose => models.iter().fold(model_table(&models, &page), |mut text, model| {
             let _ = writeln!(text, "\n{}", model.name);
             text += &prose(&format!("  also: {}", model.aliases.join(", ")), page.width);
             text += &prose(&format!("  {}", model.source), page.width);
             text
         }),
-        ListFormat::Text => model_table(&models, page.width),
+        ListFormat::Text => model_table(&models, &page),
     };
     Ok(streams.print(if args.format == ListFormat::Text { page.show(&text) } else { text }))
 }
 
-fn model_table(models: &[&ModelPreset], width: usize) -> String {
+fn model_table(models: &[&ModelPreset], page: &Page) -> String {
     let mut table = Table::new([
         ("model", Align::Left),
         ("parameters", Align::Right),
@@ -157,7 +159,7 @@ fn model_table(models: &[&ModelPreset], width: usize) -> String {
             fact(&["vocab_size"]),
         ]);
     }
-    table.render("", width)
+    table.render("", output::row_width(page))
 }
 
 fn model_json(model: &ModelPreset, verbose: bool) -> Value {

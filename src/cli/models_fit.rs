@@ -116,10 +116,12 @@ fn table(fitting: &[&TriedModel], gpu: &Gpu, purpose: FitPurpose, (tried, all): 
     };
     let others = all - tried;
     let others = if others > 0 { format!("; {others} are of kinds that cannot be used so") } else { String::new() };
-    let width = output::page(None).width;
+    let page = output::page(None);
+    let width = page.width;
     let counted = format!("{} of {tried} models fit {} ({}){others}", fitting.len(), gpu.name, gpu.memory);
     let sized = format!("{purpose}; GiB with one sample of {TOKENS} tokens, or the model's own size");
-    format!("{}\n{}{}", table.render("", width), prose(&counted, width), prose(&sized, width))
+    let rows = table.render("", output::row_width(&page));
+    page.show(&format!("{rows}\n{}{}", prose(&counted, width), prose(&sized, width)))
 }
 
 fn row(one: &TriedModel, gpu: &Gpu) -> Value {

@@ -123,6 +123,7 @@ const EXAMPLES: [(&str, &[Example]); 27] = [
         "gpus",
         &[
             ("All that plans can name", "memwall gpus"),
+            ("Those of one kind", "memwall gpus h100"),
             ("Where each value comes from", "memwall gpus --verbose"),
             ("For programs", "memwall gpus --format json"),
         ],
@@ -131,6 +132,7 @@ const EXAMPLES: [(&str, &[Example]); 27] = [
         "models",
         &[
             ("All that plans can name", "memwall models"),
+            ("Those of one family", "memwall models llama-3"),
             ("Which can I train with adapters?", "memwall models --fit 'RTX 4090'"),
             ("How many GPUs does which scale need to answer?", "memwall models --scales 'NVIDIA H100'"),
         ],

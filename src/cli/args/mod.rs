@@ -248,6 +248,9 @@ pub fn is_new_plan(path: &Path) -> bool {
 /// Arguments of `gpus` and `models`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct CatalogueArgs {
+    /// Only those that have these letters in one of their names
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
     /// How to write the list
     #[arg(long, value_enum, default_value = "text")]
     pub format: ListFormat,

@@ -50,7 +50,7 @@ pub struct ModelsArgs {
     #[arg(long, value_name = "GPU")]
     pub fit: Option<String>,
     /// Instead: how many GPUs of that name models of 7B to 671B need to answer, at 16, 8 and 4 bits a weight
-    #[arg(long, value_name = "GPU", conflicts_with = "fit")]
+    #[arg(long, value_name = "GPU", conflicts_with_all = ["fit", "name"])]
     pub scales: Option<String>,
     /// What `--fit` is for: adapters of rank 16, all weights, or answers
     #[arg(long = "train", value_name = "USE", value_enum, default_value = "lora", requires = "fit")]
