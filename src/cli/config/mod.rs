@@ -14,6 +14,7 @@ use serde_json::Value;
 pub use options::{ConfigOption, OPTIONS, example};
 
 use super::args::ConfigArgs;
+use super::dashboard::{known_themes, no_theme};
 use super::{Exit, Streams, output, user_catalog};
 use crate::app::{AlertRules, Keymap, LayoutPreset, Pane, RackPattern};
 use crate::files;
@@ -94,12 +95,12 @@ impl Config {
             config.take_alerts(&shown, &text);
         }
         if let Some((shown, text)) = text(&mut config, FILE) {
-            config.take_file(&shown, &text);
+            config.take_file(&shown, &text, folder.as_deref());
         }
         if let Err(fault) = access::take_variables(&mut config.access, &variable) {
             config.faults.push(fault.to_string());
         }
-        config.take_variables(variable);
+        config.take_variables(variable, folder.as_deref());
         let others = folder.as_deref().and_then(others_file).filter(|_| !config.alerts.channels.command.is_empty());
         if let Some(others) = others {
             config.alerts.channels.command.clear();
@@ -109,7 +110,7 @@ impl Config {
         config
     }
 
-    fn take_file(&mut self, shown: &str, text: &str) {
+    fn take_file(&mut self, shown: &str, text: &str, folder: Option<&Path>) {
         let placed = |fault: &dyn std::fmt::Display| format!("{shown}:{fault}");
         let document = match Document::parse(text) {
             Ok(document) => document,
@@ -127,8 +128,8 @@ impl Config {
             if value == Value::Null {
                 continue;
             }
-            if let Err(why) = (option.take)(self, &value) {
-                self.faults.push(placed(&document.placed(Fault::of(key, why.to_string()))));
+            if let Err(why) = self.take(option, &value, folder) {
+                self.faults.push(placed(&document.placed(Fault::of(key, why))));
                 continue;
             }
             match (option.key, section(&document, &key)) {
@@ -141,12 +142,30 @@ impl Config {
         }
     }
 
-    fn take_variables(&mut self, variable: impl Fn(&str) -> Option<OsString>) {
+    /// Takes the value of an option.
+    ///
+    /// # Errors
+    /// What is wrong with it; the option is as if nobody had said it then.
+    fn take(&mut self, option: &ConfigOption, value: &Value, folder: Option<&Path>) -> Result<(), String> {
+        let before = self.theme.clone();
+        (option.take)(self, value).map_err(|why| why.to_string())?;
+        let themes = folder.map(|folder| folder.join("themes"));
+        let is_unknown = |name: &String| !known_themes(themes.as_deref()).contains(name);
+        match self.theme.take_if(|name| option.key == "theme" && is_unknown(name)) {
+            Some(name) => {
+                self.theme = before;
+                Err(no_theme(&name, themes.as_deref()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn take_variables(&mut self, variable: impl Fn(&str) -> Option<OsString>, folder: Option<&Path>) {
         for option in OPTIONS {
             let Some(name) = option.variable() else { continue };
             let Some(value) = variable(&name).filter(|value| !value.is_empty()) else { continue };
             let value = value.to_string_lossy().into_owned();
-            match (option.take)(self, &Value::String(value.clone())) {
+            match self.take(option, &Value::String(value.clone()), folder) {
                 Ok(()) => {
                     self.said.retain(|(key, ..)| *key != option.key);
                     self.said.push((option.key, shown_value(option.key, &value), OptionSource::Variable(name)));

@@ -1,7 +1,7 @@
 //! Which theme, and whether colours and Unicode are wanted.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
@@ -68,23 +68,22 @@ impl ThemedLook {
 /// Where the command line names a theme that there is not.
 pub fn choose(args: &LookArgs, config: &Config, before: Option<String>) -> Result<ChosenLook, Failure> {
     let variable = |name: &str| std::env::var_os(name);
-    let ascii = args.ascii || config.ascii.unwrap_or_else(|| !is_utf8(variable));
+    let ascii = args.ascii || config.ascii.unwrap_or_else(|| !output::is_utf8(variable));
     // https://no-color.org: set and not empty.
     let no_color = args.no_color
         || config.color == Some(false)
         || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let (by_name, mut faults) = all();
+    let (by_name, faults) = all();
     let find = |name: &str| by_name.iter().find(|(known, _)| known == name).map(|(_, theme)| theme.clone());
     if let Some(name) = args.theme.as_deref().filter(|name| find(name).is_none()) {
         let own = faults.iter().find(|fault| fault.contains(&format!("{name}.yaml")));
-        return Err(Failure::usage(own.cloned().unwrap_or_else(|| unknown(name, &by_name))));
+        return Err(Failure::usage(
+            own.cloned().unwrap_or_else(|| format!("--theme: {}", no_theme(name, folder().as_deref()))),
+        ));
     }
     if no_color {
         let look = Look::new(Theme::colourless(), ascii);
         return Ok(ChosenLook { look, themes: Themes::default(), by_name: Vec::new(), faults });
-    }
-    if let Some(name) = config.theme.as_deref().filter(|name| find(name).is_none()) {
-        faults.push(format!("theme: {}", unknown(name, &by_name)));
     }
     let said = args.theme.clone().or_else(|| config.theme.clone().filter(|name| find(name).is_some()));
     // What somebody says for this start wins over what was chosen in an earlier one.
@@ -107,9 +106,26 @@ pub fn list() -> String {
     listed(&by_name).into_iter().map(|choice| beside(&format!("{:<18}", choice.name), &choice.facts, width)).collect()
 }
 
-fn unknown(name: &str, by_name: &[(String, Theme)]) -> String {
-    let known: Vec<&str> = by_name.iter().map(|(known, _)| known.as_str()).collect();
-    format!("--theme: no theme `{name}`; known: {}", known.join(", "))
+/// That there is no theme of that name, and which there are.
+pub fn no_theme(name: &str, folder: Option<&Path>) -> String {
+    format!("no theme `{name}`; known: {}", known_themes(folder).join(", "))
+}
+
+/// The names of all themes: the embedded ones, and those of the user's, who keeps them in that folder.
+pub fn known_themes(folder: Option<&Path>) -> Vec<String> {
+    let own = themes_of_user(folder);
+    let embedded = EMBEDDED.iter().map(|(name, _)| (*name).to_owned()).filter(|name| !own.contains(name));
+    embedded.chain(own.iter().cloned()).collect()
+}
+
+/// The names of the user's own themes.
+fn themes_of_user(folder: Option<&Path>) -> Vec<String> {
+    let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok());
+    let names = entries.into_iter().flatten().flatten();
+    let mut own: Vec<String> =
+        names.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".yaml")?.to_owned())).collect();
+    own.sort();
+    own
 }
 
 fn listed(by_name: &[(String, Theme)]) -> Vec<Choice> {
@@ -152,16 +168,6 @@ pub fn has_sixteen_colours(variable: impl Fn(&str) -> Option<OsString>) -> bool 
     more.is_empty() && (console || old || named)
 }
 
-/// Whether the terminal is to be sent UTF-8, by the first of the variables of the locale that says anything (POSIX
-/// Base Definitions, 8.2). Where none does, as in many containers, terminals show it all the same.
-pub fn is_utf8(variable: impl Fn(&str) -> Option<OsString>) -> bool {
-    let said =
-        ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| variable(name).filter(|said| !said.is_empty()));
-    let Some(locale) = said else { return true };
-    let locale = locale.to_string_lossy().to_lowercase();
-    locale.contains("utf-8") || locale.contains("utf8")
-}
-
 /// Where the user's themes are.
 fn folder() -> Option<PathBuf> {
     Some(user_catalog::folder(|name| std::env::var_os(name))?.join("themes"))
@@ -177,16 +183,8 @@ fn text_of_user(name: &str) -> Option<String> {
 /// Every theme, the user's over the embedded ones of their names; and what is wrong with the user's.
 fn all() -> (Vec<(String, Theme)>, Vec<String>) {
     let (mut themes, mut faults) = (Vec::new(), Vec::new());
-    let entries = folder().and_then(|folder| std::fs::read_dir(folder).ok());
-    let mut own: Vec<String> = entries
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".yaml")?.to_owned()))
-        .collect();
-    own.sort();
-    let embedded = EMBEDDED.iter().map(|(name, _)| (*name).to_owned()).filter(|name| !own.contains(name));
-    for name in embedded.chain(own.iter().cloned()) {
+    let own = themes_of_user(folder().as_deref());
+    for name in known_themes(folder().as_deref()) {
         let user = own.contains(&name).then(|| text_of_user(&name)).flatten();
         let text =
             user.or_else(|| EMBEDDED.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned()));
@@ -208,17 +206,6 @@ fn all() -> (Vec<(String, Theme)>, Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_locale_says_whether_the_terminal_is_sent_unicode() {
-        let of = |said: &[(&str, &str)]| {
-            is_utf8(|name| said.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value)))
-        };
-        assert!(!of(&[("LC_ALL", "C"), ("LANG", "en_GB.UTF-8")]));
-        assert!(!of(&[("LANG", "POSIX")]));
-        assert!(of(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8"), ("LANG", "C")]));
-        assert!(of(&[("LANG", "de_DE.UTF-8")]) && of(&[]));
-    }
 
     #[test]
     fn consoles_have_sixteen_colours() {
