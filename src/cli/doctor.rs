@@ -78,9 +78,9 @@ pub fn run(streams: &mut Streams) -> Exit {
     checks.extend(terminal(variable, io::stdout().is_terminal()));
     checks.extend(files(variable));
     let broken = checks.iter().any(|check| check.standing == CheckStatus::Broken);
-    let width = output::page(None).width;
-    let text: String = checks.iter().map(|check| check.lines(width)).collect();
-    streams.print(text).and(if broken { Exit::Failed } else { Exit::Done })
+    let page = output::page(None);
+    let text: String = checks.iter().map(|check| check.lines(page.width)).collect();
+    streams.print(page.show(&text)).and(if broken { Exit::Failed } else { Exit::Done })
 }
 
 fn version() -> Check {

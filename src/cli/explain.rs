@@ -33,7 +33,7 @@ struct ChosenPlan {
 /// `memwall explain`.
 pub fn run(args: &ExplainArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Result<Exit, Failure> {
     if args.what.is_empty() {
-        return Ok(streams.print(list()));
+        return Ok(streams.print(output::page(None).show(&list())));
     }
     let plan = args.plan.as_deref().map(|plan| chosen(plan, catalog, streams)).transpose()?;
     let words = args.what.join(&OsString::from(" "));

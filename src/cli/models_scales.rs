@@ -66,7 +66,10 @@ pub fn run(name: &str, args: &ModelsArgs, catalog: &Catalog, streams: &mut Strea
             let rows: Vec<String> = scales.iter().map(|one| row(one).to_string()).collect();
             format!("[\n{}\n]\n", rows.join(",\n"))
         }
-        ListFormat::Text => table(&scales, gpu, output::page(None).width),
+        ListFormat::Text => {
+            let page = output::page(None);
+            page.show(&table(&scales, gpu, page.width))
+        }
     }))
 }
 

@@ -1,5 +1,6 @@
 //! Where a command reads and writes.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileTypeExt;
@@ -137,15 +138,33 @@ fn exit_for(error: &io::Error) -> Exit {
     }
 }
 
+/// Whether who reads is to be sent UTF-8, by the first of the variables of the locale that says anything (POSIX Base
+/// Definitions, 8.2). Where none does, as in many containers, terminals show it all the same.
+pub fn is_utf8(variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    let said =
+        ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| variable(name).filter(|said| !said.is_empty()));
+    let Some(locale) = said else { return true };
+    let locale = locale.to_string_lossy().to_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
 /// Where a report goes: to a file, a pipe, or a terminal with its width and colours.
 pub fn page(file: Option<&Path>) -> Page {
+    // A file is read where it is taken to.
+    let ascii = file.is_none() && !is_utf8(|name| std::env::var_os(name));
     if file.is_some() || !io::stdout().is_terminal() {
-        return Page { width: columns().unwrap_or(USUAL), colours: false };
+        return Page { width: columns().unwrap_or(USUAL), colours: false, ascii };
     }
     let width = crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns));
     // https://no-color.org: set and not empty.
     let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    Page { width: width.filter(|width| *width > 0).unwrap_or(USUAL).max(NARROWEST), colours }
+    Page { width: width.filter(|width| *width > 0).unwrap_or(USUAL).max(NARROWEST), colours, ascii }
+}
+
+/// The width of a list's rows: on a pipe an entry is one line, however long, for `grep` and its like.
+pub fn row_width(page: &Page) -> usize {
+    const ANY: usize = 1 << 16;
+    if io::stdout().is_terminal() || columns().is_some() { page.width } else { ANY }
 }
 
 /// A file of YAML as it is read on a terminal, whose width its comments keep; a pipe has it as it is written to files.
@@ -207,6 +226,17 @@ mod tests {
             assert_eq!(streams.print("text"), exit);
             assert!(String::from_utf8(err).unwrap().starts_with(told));
         }
+    }
+
+    #[test]
+    fn the_locale_says_whether_the_terminal_is_sent_unicode() {
+        let of = |said: &[(&str, &str)]| {
+            is_utf8(|name| said.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value)))
+        };
+        assert!(!of(&[("LC_ALL", "C"), ("LANG", "en_GB.UTF-8")]));
+        assert!(!of(&[("LANG", "POSIX")]));
+        assert!(of(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8"), ("LANG", "C")]));
+        assert!(of(&[("LANG", "de_DE.UTF-8")]) && of(&[]));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub fn deliver(plots: &[Plot], file: Option<&Path>, streams: &mut Streams) -> Re
                 return Ok(streams.print(shown));
             }
             let each: Vec<String> = plots.iter().map(|plot| plot.text(page.width, false)).collect();
-            return Ok(streams.deliver(file, each.join("\n")));
+            return Ok(streams.deliver(file, page.show(&each.join("\n"))));
         }
     };
     Ok(streams.deliver(file, picture.map_err(Failure::failed)?))

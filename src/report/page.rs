@@ -1,7 +1,10 @@
 //! What a report is laid out for: how wide its lines may be, and whether it has colours.
 
+use std::borrow::Cow;
+
 use unicode_width::UnicodeWidthStr;
 
+use super::ascii::reduced;
 use crate::printable::printable;
 
 /// The width where nothing is known of the reader.
@@ -17,20 +20,23 @@ pub struct Page {
     pub width: usize,
     /// Headings and verdicts stand out.
     pub colours: bool,
+    /// The reader's locale has ASCII alone.
+    pub ascii: bool,
 }
 
 impl Default for Page {
     fn default() -> Self {
-        Self { width: USUAL, colours: false }
+        Self { width: USUAL, colours: false, ascii: false }
     }
 }
 
 impl Page {
-    /// `text` as it is shown here: a text without escapes on a page without colours.
+    /// `text` as it is shown here: a text without escapes on a page without colours, in the letters that it has.
     #[must_use]
     pub fn show(&self, text: &str) -> String {
+        let text = if self.ascii { reduced(text) } else { Cow::Borrowed(text) };
         if !self.colours {
-            return text.to_owned();
+            return text.into_owned();
         }
         let mut shown = String::with_capacity(text.len() + 256);
         let mut after_blank = true;
@@ -228,8 +234,10 @@ mod tests {
     fn colours_are_for_terminals_and_take_no_letter() {
         let text = "fits: 1 GiB\n\nstages\n  stage  layers\n  warning: old\n";
         assert_eq!(Page::default().show(text), text);
-        let shown = Page { width: 80, colours: true }.show(text);
+        let shown = Page { colours: true, ..Page::default() }.show(text);
         assert!(shown.starts_with("\x1b[1;32mfits:\x1b[0m 1 GiB\n\n\x1b[1mstages\x1b[0m\n  stage"), "{shown:?}");
         assert!(shown.contains("  \x1b[1;33mwarning:\x1b[0m old"), "{shown:?}");
+        let narrow = Page { ascii: true, ..Page::default() };
+        assert_eq!(narrow.show("3 × 2 – ≤ 7 µs\n"), "3 x 2 - < 7 us\n");
     }
 }

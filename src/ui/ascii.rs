@@ -2,6 +2,8 @@
 
 use ratatui::buffer::Buffer;
 
+use crate::report::ascii::plain;
+
 /// Replaces every character outside ASCII by the one that looks most like it.
 pub fn reduce(buffer: &mut Buffer) {
     for cell in &mut buffer.content {
@@ -10,58 +12,6 @@ pub fn reduce(buffer: &mut Buffer) {
             let plain = symbol.chars().next().map_or(' ', plain);
             cell.set_char(plain);
         }
-    }
-}
-
-fn plain(c: char) -> char {
-    match c {
-        '─' | '╌' | '–' | '—' => '-',
-        '│' | '┊' | '▏' | '▕' | '┃' | '┤' => '|',
-        '╭' | '╮' | '╰' | '╯' | '┌' | '┐' | '└' | '┘' | '┬' | '┴' => '+',
-        '█' => '#',
-        '▓' => '%',
-        '▒' => '=',
-        '░' => ':',
-        '▪' => 'o',
-        '▫' => 'k',
-        '⋮' => ':',
-        'Δ' => 'd',
-        '∙' => ',',
-        '·' => '.',
-        '▁' | '▂' => '.',
-        '▃' | '▄' => '-',
-        '▅' => '=',
-        '▆' | '▇' => '#',
-        '▶' | '▸' | '›' => '>',
-        '‹' | '◂' => '<',
-        '▲' | '↑' => '^',
-        '▼' | '↓' => 'v',
-        '→' => '>',
-        '←' => '<',
-        '●' | '◉' => '@',
-        '○' | '•' => 'o',
-        '◆' => '*',
-        '…' => '~',
-        '≤' => '<',
-        '°' => 'o',
-        '±' => '~',
-        '×' => 'x',
-        '⏎' => '>',
-        'µ' => 'u',
-        '\u{2800}' => ' ',
-        '\u{2801}'..='\u{28ff}' => braille(c),
-        _ => '?',
-    }
-}
-
-/// A braille cell by where its dots are: high, low or both.
-fn braille(c: char) -> char {
-    let dots = c as u32 - 0x2800;
-    let (high, low) = (dots & 0b0001_1011 != 0, dots & 0b1110_0100 != 0);
-    match (high, low) {
-        (true, true) => ':',
-        (true, false) => '\'',
-        _ => '.',
     }
 }
 

@@ -21,6 +21,7 @@ use crate::app::{
 use crate::catalog::Catalog;
 use crate::cli::config::Config;
 use crate::cli::infer::{DeviceSight, HookSpeech};
+use crate::cli::output::page;
 use crate::cli::{DashboardArgs, Exit, Failure, Streams, infer};
 use crate::compare::{Bands, Tolerance};
 use crate::observe::{self, FollowOptions, SharedRequirements, SourceChoice, SourceReport};
@@ -53,7 +54,7 @@ const SAMPLES: usize = 3;
 /// Why there is nothing to show.
 pub fn once(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) -> Result<Exit, Failure> {
     let state = observed(args, catalog)?;
-    Ok(streams.print(if args.json { format!("{}\n", json::of(&state)) } else { as_text(&state) }))
+    Ok(streams.print(if args.json { format!("{}\n", json::of(&state)) } else { page(None).show(&as_text(&state)) }))
 }
 
 /// The dashboard's state after a few samples.
@@ -267,7 +268,7 @@ impl<'a> Summary<'a> {
         let command = processes().filter(own).chain(processes().filter(started)).find_map(words);
         let source = match &state.monitor.source {
             SourceState::Running(info) => Some(info),
-            SourceState::Starting | SourceState::Failed(_) => None,
+            SourceState::Starting | SourceState::Failed(_) | SourceState::Unwatched => None,
         };
         Self {
             source,
