@@ -1,13 +1,18 @@
 //! `memwall help`: topics of the manual, and what commands take.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write, stdout};
 use std::process::{Command, Stdio};
 
 use unicode_width::UnicodeWidthStr;
 
 use super::args::{Cli, HelpArgs};
+use super::output::is_utf8;
+use super::tools::slug;
 use super::{Exit, Failure, Streams, output};
+use crate::lessons::lesson;
 use crate::manual::{TOPICS, Tone, TopicLine, layout, topic};
+use crate::report::ascii::reduced;
 use crate::report::table::{Align, Table};
 
 /// The longest lines: longer ones are hard to read.
@@ -30,14 +35,13 @@ pub fn run(args: &HelpArgs, streams: &mut Streams<'_>) -> Result<Exit, Failure> 
         (_, Some(topic), None) => paper.write(topic.text),
         (_, None, None) => return Err(Failure::usage(unknown(&args.topic.join(" ")))),
     };
-    Ok(if paper.is_short_of(&text) && paged(&text) { Exit::Done } else { streams.print(text) })
+    Ok(paper.show(&text, streams))
 }
 
 /// A Markdown text on standard output, in the pager where it is longer than the terminal.
 pub fn show(markdown: &str, streams: &mut Streams<'_>) -> Exit {
     let paper = Paper::of_standard_output();
-    let text = paper.write(markdown);
-    if paper.is_short_of(&text) && paged(&text) { Exit::Done } else { streams.print(text) }
+    paper.show(&paper.write(markdown), streams)
 }
 
 /// The topics, each with what it is about.
@@ -63,11 +67,21 @@ fn unknown(name: &str) -> String {
     let program = Cli::program();
     let commands = program.get_subcommands().map(clap::Command::get_name);
     let topics = TOPICS.iter().flat_map(|topic| std::iter::once(&topic.name).chain(topic.aliases)).copied();
-    let near = topics.chain(commands).min_by_key(|known| strsim::levenshtein(known, name));
-    let near = near.filter(|near| strsim::levenshtein(near, name) < NEAR);
-    let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    let known: Vec<&str> = topics.chain(commands).collect();
+    // A word that somebody broke off says more than one that looks like it.
+    let begun = known.iter().find(|known| name.len() >= FEWEST && known.starts_with(name));
+    let distance = |known: &&&str| strsim::levenshtein(known, name);
+    let is_near = |known: &&&str| distance(known) < NEAR && distance(known) * 2 < name.len();
+    let near = || known.iter().filter(is_near).min_by_key(distance);
+    let hint = match (begun, lesson(name)) {
+        (None, Some(term)) => format!("; `memwall explain {}` explains the term", slug(term.name)),
+        (begun, _) => begun.or_else(near).map_or_else(String::new, |near| format!("; did you mean `{near}`?")),
+    };
     format!("help: no topic or command `{name}`{hint}; `memwall help` lists them")
 }
+
+/// Fewer letters begin too many words.
+const FEWEST: usize = 2;
 
 /// What a topic is written on.
 struct Paper {
@@ -86,6 +100,12 @@ impl Paper {
         // https://no-color.org: set and not empty.
         let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self { width: usize::from(width).clamp(20, WIDEST), height: Some(usize::from(height)), colours }
+    }
+
+    /// Shows a text that was laid out for it, in the letters of the reader's locale.
+    fn show(&self, text: &str, streams: &mut Streams<'_>) -> Exit {
+        let text = if is_utf8(|name| std::env::var_os(name)) { Cow::Borrowed(text) } else { reduced(text) };
+        if self.is_short_of(&text) && paged(&text) { Exit::Done } else { streams.print(text.as_bytes()) }
     }
 
     fn write(&self, markdown: &str) -> String {
@@ -184,6 +204,8 @@ mod tests {
             unknown("alrets"),
             "help: no topic or command `alrets`; did you mean `alerts`?; `memwall help` lists them"
         );
+        assert!(unknown("roof").contains("did you mean `roofline`?"), "{}", unknown("roof"));
+        assert!(unknown("ridge").contains("`memwall explain ridge` explains the term"), "{}", unknown("ridge"));
         assert!(unknown("xyzzyxyzzy").starts_with("help: no topic or command `xyzzyxyzzy`; `memwall"));
     }
 

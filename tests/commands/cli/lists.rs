@@ -32,9 +32,90 @@ fn the_users_own_files_extend_the_catalogue() {
     let report = bench.run(&["predict", "a.yaml", "--format", "json"]).exits(0).json();
     assert_eq!(report["capacity"]["bytes"], 12_u64 << 30);
 
+    // A list that is not whole says so.
     let broken = Bench::with(&[("config/memwall/gpus.yaml", "gpus: 3\n")]);
     let done = broken.run(&["gpus"]).exits(1);
     assert!(done.err.contains("config/memwall/gpus.yaml"), "{done:?}");
+}
+
+#[test]
+fn a_fault_in_the_users_own_file_stops_only_plans_that_name_it() {
+    let bench = Bench::with(&[
+        ("config/memwall/gpus.yaml", "gpus:\n- name: MyGPU\n"),
+        ("a.yaml", "model: {preset: gpt2}\nhardware: {gpu_type: A100}\n"),
+        ("b.yaml", "model: {preset: gpt2}\nhardware: {gpu_type: MyGPU}\n"),
+    ]);
+    let why = "config/memwall/gpus.yaml:2: MyGPU: `short` is missing";
+    let done = bench.run(&["predict", "a.yaml", "--format", "json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.err.starts_with("memwall: warning: ") && done.err.contains(why), "{done:?}");
+    assert!(done.json()["capacity"]["fits"].as_bool().unwrap());
+    let done = bench.run(&["predict", "b.yaml"]).exits(2);
+    assert!(done.err.contains("hardware.gpu_type: MyGPU cannot be used: ") && done.err.contains(why), "{done:?}");
+    let done = bench.run(&["gpus"]).exits(1);
+    assert!(done.out.contains("A100") && done.err.contains(why), "{done:?}");
+    assert!(bench.run(&["doctor"]).exits(1).out.contains("`short` is missing"));
+}
+
+#[test]
+fn a_list_on_a_pipe_has_a_line_for_each_entry_and_a_filter() {
+    let bench = Bench::new();
+    let piped = |args: &[&str]| {
+        let mut command = bench.command(args);
+        Done::of(&command.env_remove("COLUMNS").output().unwrap()).exits(0).out
+    };
+    let row = |list: &str, name: &str| list.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    // The last column is on the line of the name: link and vocabulary.
+    assert!(row(&piped(&["gpus"]), "NVIDIA H100 SXM 80GB ").ends_with("nvlink_4"));
+    assert!(row(&piped(&["models"]), "llama-3-8b ").ends_with("128256"));
+    let narrow = bench.run(&["gpus"]).exits(0).out;
+    let done = Done::of(&bench.command(&["gpus"]).env("COLUMNS", "60").output().unwrap()).exits(0);
+    assert!(done.out.lines().count() > narrow.lines().count(), "{}", done.out);
+    let filtered = piped(&["gpus", "h-200"]);
+    assert!(filtered.contains("H200 SXM") && !filtered.contains("A100"), "{filtered}");
+    assert!(bench.run(&["gpus", "h200", "--format", "json"]).exits(0).json().as_array().unwrap().len() > 1);
+    let models = piped(&["models", "gpt2"]);
+    assert!(models.contains("gpt2-xl") && !models.contains("llama"), "{models}");
+    let none = bench.run(&["gpus", "H900"]).exits(1);
+    assert!(none.out.is_empty() && none.err.contains("nearest: H800"), "{none:?}");
+    assert!(bench.run(&["models", "lama-3-8b"]).exits(1).err.contains("nearest: llama-3-8b"));
+}
+
+#[test]
+fn a_locale_without_unicode_gets_ascii() {
+    let bench = Bench::with(&[("a.yaml", "model: {preset: gpt2}\nhardware: {gpu_type: A100}\n")]);
+    for args in [
+        &["gpus"][..],
+        &["models", "gpt2"],
+        &["roofline", "a.yaml"],
+        &["roofline", "a.yaml", "--plot"],
+        &["sweep", "a.yaml", "--vary", "batch_size=8,16", "--plot"],
+        &["predict", "a.yaml", "--verbose"],
+        &["explain", "ridge"],
+        &["help", "screen"],
+    ] {
+        let done = Done::of(&bench.command(args).env("LC_ALL", "C").output().unwrap()).exits(0);
+        assert!(done.out.is_ascii(), "{args:?}: {}", done.out);
+        // The same lines as elsewhere: nothing moves.
+        let unicode = Done::of(&bench.command(args).env("LC_ALL", "C.UTF-8").output().unwrap()).exits(0).out;
+        assert_eq!(done.out.lines().count(), unicode.lines().count(), "{args:?}");
+    }
+    let unicode = Done::of(&bench.command(&["gpus"]).env("LC_ALL", "C.UTF-8").output().unwrap()).exits(0).out;
+    assert!(!unicode.is_ascii(), "{unicode}");
+}
+
+#[test]
+fn a_theme_that_there_is_not_is_a_fault_of_the_configuration() {
+    let bench = Bench::with(&[("config/memwall/config.yaml", "theme: nosuch\n")]);
+    let config = bench.run(&["config"]).exits(2);
+    assert!(config.out.contains("theme:      dark or light"), "{config:?}");
+    assert!(config.err.contains("config.yaml:1:8: theme: no theme `nosuch`; known: dark, light"), "{config:?}");
+    assert!(bench.run(&["doctor"]).exits(1).out.contains("config.yaml:1:8"));
+    let own = Bench::with(&[
+        ("config/memwall/config.yaml", "theme: mine\n"),
+        ("config/memwall/themes/mine.yaml", "base: dark\n"),
+    ]);
+    assert!(own.run(&["config"]).exits(0).out.contains("theme:      mine"));
 }
 
 #[test]
@@ -42,7 +123,18 @@ fn completions_are_written_for_each_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = Bench::new().run(&["completions", shell]).exits(0).out;
         assert!(script.contains("max-batch-size"), "{shell}");
+        assert!(script.contains("H100-SXM-80GB") && script.contains("llama-3-8b"), "{shell}");
+        assert!(script.contains("solarized-light"), "{shell}");
+        // A log to explain is a file, which zsh offers only where no names are given.
+        assert_eq!(script.contains("memory-wall"), shell != "zsh", "{shell}");
     }
+    let script = Bench::new().run(&["completions", "bash"]).exits(0).out;
+    let words = |command: &str| {
+        let (_, rest) = script.split_once(&format!("        memwall__subcmd__{command})\n")).unwrap();
+        rest.split_once("opts=\"").unwrap().1.split_once('"').unwrap().0.to_owned()
+    };
+    assert!(words("help").contains("roofline") && words("help").contains("oom"), "{}", words("help"));
+    assert!(words("man").contains("predict"), "{}", words("man"));
 }
 
 #[test]
