@@ -94,7 +94,7 @@ pub use session::{SavedSession, note_recent};
 pub use state::{Dialogs, Overlay, Plans, Recordings, RunState, Saving, State, Views};
 pub use themes::{Themes, shown as shown_theme};
 pub use topics::{topic_rows, topic_width};
-pub use tutorial::{TutorialProgress, open as open_tutorial, tutorial_rows};
+pub use tutorial::{TutorialProgress, first_lesson, open as open_tutorial, tutorial_rows};
 pub use update::update;
 pub use views::{MOST_ZOOM, MemoryPane, MemoryView, OpKind, RooflinePane};
 pub use what_if::WhatIfError;

@@ -145,11 +145,13 @@ fn is_listed(state: &State, overlay: Overlay, key: KeyPress) -> bool {
 
 /// The overlay from another line on, where the key scrolls it.
 fn scrolled(state: &State, overlay: Overlay, key: KeyPress) -> Option<Overlay> {
+    // The last screenful stays full.
+    let hidden = |lines: usize| lines.saturating_sub(topics::sheet_height(state.views.size));
     let last = match overlay {
         Overlay::Help(_) => help_shape(state).hidden,
-        Overlay::Topic { topic, .. } => topics::topic_rows(topic, state.views.size).len().saturating_sub(1),
-        Overlay::Tutorial(_) => tutorial::tutorial_rows(state).len().saturating_sub(1),
-        Overlay::Lesson(_) => lesson::lesson_rows(state).len().saturating_sub(1),
+        Overlay::Topic { topic, .. } => hidden(topics::topic_rows(topic, state.views.size).len()),
+        Overlay::Tutorial(_) => hidden(tutorial::tutorial_rows(state).len()),
+        Overlay::Lesson(_) => hidden(lesson::lesson_rows(state).len()),
         Overlay::Recovered(_) => {
             let draft = state.plans.drafts.first().map_or(0, |draft| draft.text.lines().count());
             draft.max(state.plans.editor.text().lines().count()) * 2

@@ -19,6 +19,13 @@ pub fn topic_width((width, _): (u16, u16)) -> usize {
     usize::from(width.saturating_sub(FRAME).clamp(1, WIDEST))
 }
 
+/// The lines that are shown of a text over the panes on a screen of that size.
+#[must_use]
+pub fn sheet_height((_, height): (u16, u16)) -> usize {
+    // Two lines of header, one of footer, two of frame.
+    usize::from(height.saturating_sub(5))
+}
+
 /// The lines of a topic on a screen of that size.
 #[must_use]
 pub fn topic_rows(topic: usize, size: (u16, u16)) -> Vec<TopicLine> {

@@ -5,7 +5,8 @@ use crate::app::key::KeyPress;
 use crate::app::notice::info;
 use crate::app::plans;
 use crate::app::state::{Overlay, State};
-use crate::app::topics::topic_width;
+use crate::app::topics::{sheet_height, topic_width};
+use crate::catalog::Catalog;
 use crate::lessons::{Goal, TutorialStep, tutorial};
 use crate::manual::{TopicLine, layout};
 
@@ -41,16 +42,14 @@ fn go_to(state: &mut State, step: usize) {
     state.dialogs.tutorial = Some(TutorialProgress { step, ..TutorialProgress::default() });
     state.dialogs.overlay = Some(Overlay::Tutorial(0));
     let Some(plan) = tutorial().get(step).and_then(|step| step.plan) else { return };
-    let name = plan_name(step);
-    if state.plans.tabs.all(&state.plans.editor).any(|open| open.name() == name) {
-        // Somebody goes back: the plan is as it was left.
-        let place = state.plans.tabs.all(&state.plans.editor).position(|open| open.name() == name);
-        plans::go_to(state, place.unwrap_or(0));
-    } else {
-        let editor = Editor::open_text(name, None, plan.to_owned(), &state.catalog);
-        plans::open(state, editor, Vec::new());
-    }
+    plans::open_lesson(state, plan_name(step), plan);
     look(state);
+}
+
+/// The plan that the tutorial begins with, to be the only one.
+#[must_use]
+pub fn first_lesson(catalog: &Catalog) -> Editor {
+    Editor::lesson(plan_name(0), tutorial().first().and_then(|step| step.plan).unwrap_or_default(), catalog)
 }
 
 fn plan_name(step: usize) -> String {
@@ -109,6 +108,19 @@ fn answer(state: &mut State, answer: usize) {
         progress.answers.push(answer);
     }
     look(state);
+    state.dialogs.overlay = Some(Overlay::Tutorial(line_of_answered(state)));
+}
+
+/// The line from which the question that was answered last is shown; a later one where the next question would not be
+/// on the screen with it.
+fn line_of_answered(state: &State) -> usize {
+    let answered = state.dialogs.tutorial.as_ref().map_or(0, |progress| progress.answers.len());
+    let rows = tutorial_rows(state);
+    // The first heading is the step's, then each question has one, and the task at the end.
+    let headings: Vec<usize> = (0..rows.len()).filter(|row| rows[*row].is_heading).collect();
+    let line = |heading: usize| headings.get(heading).copied().unwrap_or(rows.len());
+    let height = sheet_height(state.views.size);
+    line(answered).max(line(answered + 2).saturating_sub(height)).min(rows.len().saturating_sub(height))
 }
 
 /// The lines of the step that is shown.

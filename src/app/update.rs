@@ -98,6 +98,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
             state.monitor.source = SourceState::Running(info);
             run_plan::source_started(state);
         }
+        Event::SourceFailed(_) if state.monitor.source == SourceState::Unwatched => {}
         Event::SourceFailed(why) => state.monitor.source = SourceState::Failed(why),
         Event::Sample(sample) => return on_sample(state, *sample),
         Event::Run(news) => {

@@ -85,6 +85,9 @@ pub enum SourceError {
         "no GPU: the plan is for this machine's CPU; watch its run with --attach PID, or start it with `memwall run`"
     )]
     CpuPlan,
+    /// The tutorial's plans stand alone.
+    #[error("nothing is watched beside a lesson")]
+    Unwanted,
     /// It is a source that can be opened once.
     #[error("it was opened before and has ended")]
     Spent,

@@ -9,13 +9,26 @@ use ratatui::text::{Line, Span};
 use super::text::{RenderLine, fit, width_of};
 use super::{Look, conflict};
 use crate::app::{
-    Action, Binding, Dialogs, KeyContext, MonitorView, NoticeSeverity, Overlay, Pane, PickerPurpose, State, bindings,
-    footer,
+    Action, Binding, Dialogs, KeyContext, MonitorView, NoticeSeverity, Overlay, Pane, PickerPurpose, Plans, State,
+    bindings, footer,
 };
 use crate::printable::printable;
 
-/// The question before changes are lost.
-pub const UNSAVED: &str = "Unsaved changes:  s save and quit   q discard them   esc stays";
+/// The question before changes of the plan in front are lost, and which plans are asked about behind it.
+pub fn unsaved(plans: &Plans) -> String {
+    let front = plans.editor.name();
+    let others: Vec<String> = plans
+        .tabs
+        .all(&plans.editor)
+        .filter(|plan| plan.modified() && !std::ptr::eq(*plan, &raw const plans.editor))
+        .map(|plan| printable(plan.name()))
+        .collect();
+    let (saves, then) = match others.as_slice() {
+        [] => ("s save and quit", String::new()),
+        others => ("s save", format!("   then {}", others.join(", "))),
+    };
+    format!("Unsaved changes: {}   {saves}   q discard them   esc stays{then}", printable(front))
+}
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
@@ -201,6 +214,7 @@ fn saving(state: &State) -> Option<&'static Binding> {
 fn question(state: &State) -> Option<Cow<'static, str>> {
     match (state.dialogs.overlay, state.plans.drafts.len()) {
         (Some(Overlay::Search), _) => return Some(searching(&state.dialogs)),
+        (Some(Overlay::ConfirmQuit), _) => return Some(Cow::Owned(unsaved(&state.plans))),
         (Some(Overlay::Recovered(_)), 2..) => {
             let count = state.plans.drafts.len();
             return Some(Cow::Owned(format!(
@@ -219,7 +233,6 @@ const fn is_typing(state: &State) -> bool {
 
 fn asked(state: &State) -> Option<&'static str> {
     match state.dialogs.overlay? {
-        Overlay::ConfirmQuit => Some(UNSAVED),
         Overlay::Diff(_) => Some("s or ⏎ saves this   ↑↓ scroll   esc goes back"),
         Overlay::Conflict(_) => Some(conflict::question(&state.plans)),
         Overlay::Export(_) => Some("s writes it   S to another file   ↑↓ scroll   esc goes back"),
@@ -236,7 +249,7 @@ fn asked(state: &State) -> Option<&'static str> {
         Overlay::RanOut(_) => Some("↑↓ scroll   esc goes back, O shows it again"),
         Overlay::Tutorial(_) => Some("⏎ to the plan   n next   p back   ↑↓ scroll   a b c answer"),
         Overlay::Lesson(_) => Some("↑↓ scroll   / another term   esc goes back"),
-        Overlay::Search | Overlay::Help(_) | Overlay::Topic { .. } => None,
+        Overlay::ConfirmQuit | Overlay::Search | Overlay::Help(_) | Overlay::Topic { .. } => None,
     }
 }
 

@@ -25,6 +25,11 @@ const SHORTEST_NAME: usize = 8;
 pub const WITH_THE_PRODUCT: u16 = 100;
 const WITH_THE_FIGURES: u16 = 110;
 
+/// Cells of where figures come from and of a process as they usually are: on a narrower screen the plan's figures stand
+/// only where they leave so much, so that nothing goes when a figure grows old.
+const USUAL_SOURCE: usize = 14;
+const USUAL_PROCESS: usize = 28;
+
 /// From this width on it says whether a draft fits.
 const WITH_THE_DRAFT: u16 = 80;
 
@@ -43,10 +48,21 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let plan = state.plans.compared();
     let changed = if state.plans.run.is_none() && plan.modified() { "*" } else { "" };
     let example = if plan.is_example() && state.recordings.playback.is_none() { " example" } else { "" };
-    let right = right_end(state, look, area.width);
-    let room = (area.width as usize).saturating_sub(width_of(&right) + 1);
     let source = source(state, look);
     let product = if area.width >= WITH_THE_PRODUCT { " memwall" } else { "" };
+    let attached = state.monitor.attached.as_ref().map(|attached| attached_to(state, attached, look));
+    // What stands before the figures: the name, where figures come from, and the process.
+    let before = product.len()
+        + width_of(&[Span::raw(printable(plan.name()))])
+        + example.len()
+        + 2
+        + 3
+        + width_of(&source).max(USUAL_SOURCE)
+        + attached.as_ref().map_or(0, |_| 3 + USUAL_PROCESS);
+    let figured = right_end(state, look, area.width, true);
+    let has_room = area.width >= WITH_THE_FIGURES || before + 1 + width_of(&figured) <= usize::from(area.width);
+    let right = if has_room { figured } else { right_end(state, look, area.width, false) };
+    let room = (area.width as usize).saturating_sub(width_of(&right) + 1);
     // Where figures come from never falls out: the plan's name is cut before.
     let beside = width_of(&source) + 3 + product.len();
     let name = room.saturating_sub(beside + 1 + changed.len() + example.len()).max(SHORTEST_NAME);
@@ -66,9 +82,7 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let unwritten = hangs_for(state).map(|time| format!("saving for {time}"));
     parts.extend(unwritten.map(|text| vec![Span::styled(text, theme.danger())]));
     parts.extend(recording(&state.recordings, look));
-    if let Some(attached) = &state.monitor.attached {
-        parts.push(attached_to(state, attached, look));
-    }
+    parts.extend(attached);
     if !is_unplanned(state) {
         if let Some(prediction) = plan.prediction() {
             let gpus = format!("{}× {}", prediction.num_gpus, prediction.gpu_short);
@@ -90,8 +104,9 @@ pub fn is_unplanned(state: &State) -> bool {
     state.monitor.attached.is_some() && has_no_plan(state)
 }
 
-/// Whether the run's plan fits; whether the draft beside it does; and the verdict about the run.
-fn right_end<'a>(state: &State, look: &Look, width: u16) -> Vec<Span<'a>> {
+/// Whether the run's plan fits, with its figures where those are wanted; whether the draft beside it does; and the verdict
+/// about the run.
+fn right_end<'a>(state: &State, look: &Look, width: u16, figures: bool) -> Vec<Span<'a>> {
     let mut spans = Vec::new();
     if state.plans.editor.is_unbegun() {
         spans.push(Span::styled("NEW PLAN", look.theme.dim()));
@@ -101,10 +116,12 @@ fn right_end<'a>(state: &State, look: &Look, width: u16) -> Vec<Span<'a>> {
             false => Span::styled("INVALID", look.theme.danger()),
         });
     } else if let Some(prediction) = state.plans.compared().prediction().filter(|_| !is_unplanned(state)) {
-        spans.push(fits(prediction, look, width));
+        spans.push(fits(prediction, look, figures));
     }
     if state.plans.drafted_beside().is_some() {
-        spans.push(drafted(&state.plans.editor, look, width));
+        spans.push(beside("draft", &state.plans.editor, look, width));
+    } else if state.plans.run.is_some() && state.plans.stands_alone() {
+        spans.push(beside("lesson", &state.plans.editor, look, width));
     }
     let run = run_verdict(state);
     let style = match run.gravity {
@@ -118,18 +135,18 @@ fn right_end<'a>(state: &State, look: &Look, width: u16) -> Vec<Span<'a>> {
     spans
 }
 
-/// Whether the draft fits, behind what is said of the run's plan: nobody reads the one for the other.
-fn drafted<'a>(draft: &Editor, look: &Look, width: u16) -> Span<'a> {
-    let valid = draft.prediction().filter(|_| draft.faults().is_empty());
+/// Whether the draft or the lesson fits, behind what is said of the run's plan: nobody reads the one for the other.
+fn beside<'a>(what: &str, plan: &Editor, look: &Look, width: u16) -> Span<'a> {
+    let valid = plan.prediction().filter(|_| plan.faults().is_empty());
     let (words, style) = match valid.map(|prediction| prediction.capacity.verdict()) {
-        None => ("draft invalid", look.theme.danger()),
-        Some(Verdict::Fits) => ("draft fits", look.theme.accent()),
-        Some(Verdict::Tight) => ("draft tight", look.theme.warning()),
-        Some(Verdict::DoesNotFit) => ("draft too big", look.theme.danger()),
+        None => (" invalid", look.theme.danger()),
+        Some(Verdict::Fits) => (" fits", look.theme.accent()),
+        Some(Verdict::Tight) => (" tight", look.theme.warning()),
+        Some(Verdict::DoesNotFit) => (" too big", look.theme.danger()),
     };
-    // Where figures come from stays before what the draft's colour tells too.
-    let words = if width < WITH_THE_DRAFT { "draft" } else { words };
-    Span::styled(format!("  {words}"), style)
+    // Where figures come from stays before what the colour tells too.
+    let words = if width < WITH_THE_DRAFT { "" } else { words };
+    Span::styled(format!("  {what}{words}"), style)
 }
 
 /// Joins parts by a bar as far as they fit: the least important, at the end, fall out first.
@@ -158,6 +175,7 @@ fn source<'a>(state: &'a State, look: &Look) -> Vec<Span<'a>> {
         // Why, the monitor pane says.
         SourceState::Failed(_) if is_for_cpu(state) => vec![Span::styled("no GPU", theme.dim())],
         SourceState::Failed(_) => vec![Span::styled("no source", theme.danger())],
+        SourceState::Unwatched => vec![Span::styled("no run", theme.dim())],
         SourceState::Running(info) => {
             let live = !matches!(info.kind, SourceKind::Demo | SourceKind::Replay);
             let style = if live { theme.good() } else { theme.warning() };
@@ -260,8 +278,8 @@ fn between(state: &State) -> &'static str {
     }
 }
 
-/// Whether a plan fits; with its figures where there is room.
-fn fits<'a>(prediction: &Prediction, look: &Look, width: u16) -> Span<'a> {
+/// Whether a plan fits; with its figures where they are wanted.
+fn fits<'a>(prediction: &Prediction, look: &Look, figures: bool) -> Span<'a> {
     let capacity = prediction.capacity;
     let verdict = capacity.verdict();
     let (word, style) = match verdict {
@@ -270,7 +288,7 @@ fn fits<'a>(prediction: &Prediction, look: &Look, width: u16) -> Span<'a> {
         Verdict::DoesNotFit => ("DOES NOT FIT", look.theme.danger()),
     };
     let figures = match verdict {
-        _ if width < WITH_THE_FIGURES => String::new(),
+        _ if !figures => String::new(),
         Verdict::DoesNotFit => format!(" +{}", capacity.needed.saturating_sub(capacity.bytes)),
         Verdict::Fits | Verdict::Tight => format!(" {} / {}", capacity.needed.in_gib(), capacity.bytes),
     };

@@ -147,7 +147,7 @@ fn draw_too_small(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let (width, height) = layout::SMALLEST;
     let text = format!("{}×{} is too small for MemWall: it needs {width}×{height}. q quits.", area.width, area.height);
     let question = state.dialogs.overlay == Some(Overlay::ConfirmQuit);
-    let text = if question { format!("{} {text}", footer::UNSAVED) } else { text };
+    let text = if question { format!("{} {text}", footer::unsaved(&state.plans)) } else { text };
     let lines = text::wrapped(&text, area.width as usize, area.height as usize);
     for (line, place) in lines.into_iter().zip(area.rows()) {
         Line::styled(line, look.theme.warning()).render(place, buffer);
@@ -168,7 +168,10 @@ fn draw_overlay(state: &State, look: &Look, body: Rect, buffer: &mut Buffer) {
         Some(Overlay::Topic { topic, line }) => topics::draw(topic, line, state.views.size, look, body, buffer),
         Some(Overlay::Tutorial(line)) => topics::draw_tutorial(state, line, look, body, buffer),
         Some(Overlay::Lesson(line)) => topics::draw_lesson(state, line, look, body, buffer),
-        Some(Overlay::ConfirmQuit) => diff::draw("unsaved", (saved, text), 0, look, body, buffer),
+        Some(Overlay::ConfirmQuit) => {
+            let title = format!("unsaved: {}", printable(editor.name()));
+            diff::draw(&title, (saved, text), 0, look, body, buffer);
+        }
         Some(Overlay::Diff(line)) => {
             let title =
                 if editor.faults().is_empty() { "to be saved" } else { "to be saved, though it is no valid plan" };

@@ -39,7 +39,15 @@ pub fn fitted<'a>(
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(FRAME).min(area.height);
     let place = Rect { x: area.x + (area.width - width) / 2, width, height, ..area };
     let inner = frame(title, style, place, buffer);
+    let below = lines.len().saturating_sub(first + usize::from(inner.height));
     scrolled(lines, first, inner, buffer);
+    if below > 0 {
+        // In the frame's last line, where somebody looks who has read to the end.
+        let mark = format!(" ↓ {below} more ");
+        let width = u16::try_from(mark.width()).unwrap_or(u16::MAX);
+        let line = Rect { y: inner.bottom(), height: 1, x: inner.right().saturating_sub(width + 1), width };
+        Line::styled(mark, style).render(line.intersection(area), buffer);
+    }
 }
 
 /// The lines from that one on; the last screenful stays full.

@@ -1,7 +1,7 @@
 //! The tutorial: eight steps in the dashboard, each begun, done and left by keys.
 
-use crate::support::demo::{look, open, press, screen};
-use memwall::app::{KeyPress, Overlay, State};
+use crate::support::demo::{happen, look, open, press, run, screen};
+use memwall::app::{Effect, Event, KeyPress, Overlay, State};
 use memwall::lessons::tutorial;
 
 fn type_keys(state: &mut State, keys: &str) {
@@ -74,4 +74,74 @@ fn each_step_is_done_by_its_task_and_the_next_begins() {
     type_keys(&mut state, "Hp");
     assert_eq!(state.dialogs.overlay, Some(Overlay::Tutorial(0)));
     assert_eq!(state.plans.editor.name(), "lesson-7");
+}
+
+#[test]
+fn a_lesson_stands_alone_beside_a_run() {
+    let mut state = open("13b_long_sequence");
+    state.views.size = (120, 40);
+    run(&mut state, 60);
+    type_keys(&mut state, "H");
+    press(&mut state, &[KeyPress::Esc]);
+    let shown = screen(&state, &look(), (120, 40));
+    // The first line is the run's, and says of the lesson what it is.
+    assert!(shown.lines().next().unwrap().contains("lesson too big"), "{shown}");
+    let rest: Vec<&str> = shown.lines().skip(2).take(18).collect();
+    for foreign in ["was ", "against ", "draft", "run  ▕", "peak 5"] {
+        assert!(rest.iter().all(|line| !line.contains(foreign)), "{foreign}: {shown}");
+    }
+    assert!(!shown.contains("◉ run"), "{shown}");
+    // The user's own plan is a draft as ever once it is in front again.
+    type_keys(&mut state, "[");
+    select(&mut state, "model.batch_size");
+    type_keys(&mut state, "⏎8⏎");
+    let shown = screen(&state, &look(), (120, 40));
+    assert!(shown.contains("draft ") && shown.contains("against 13b_long_sequence"), "{shown}");
+}
+
+#[test]
+fn what_a_question_asks_next_is_on_a_small_screen() {
+    let mut state = open("13b_long_sequence");
+    state.views.size = (80, 24);
+    type_keys(&mut state, "Hnn");
+    let shown = screen(&state, &look(), (80, 24));
+    assert!(shown.contains("3 of 8: ") && shown.contains("↓ 3 more"), "{shown}");
+    type_keys(&mut state, "↓↓↓");
+    let shown = screen(&state, &look(), (80, 24));
+    assert!(shown.contains("Read the sum") && !shown.contains(" more "), "{shown}");
+    // No key is dead that was pressed beyond the end.
+    type_keys(&mut state, "↓↓k");
+    assert!(screen(&state, &look(), (80, 24)).contains("↓ 1 more"));
+    type_keys(&mut state, "nnnnn");
+    for (number, letter) in "cab".chars().enumerate() {
+        type_keys(&mut state, &letter.to_string());
+        let shown = screen(&state, &look(), (80, 24));
+        for answer in &tutorial()[7].questions[number + 1].answers {
+            assert!(shown.contains(answer), "{answer}: {shown}");
+        }
+        assert!(shown.contains("Right: "), "{shown}");
+    }
+    type_keys(&mut state, "b");
+    assert!(screen(&state, &look(), (80, 24)).contains("4 of 4 right"));
+}
+
+#[test]
+fn exercises_are_left_without_a_question_and_plans_by_their_names() {
+    let mut state = open("13b_long_sequence");
+    state.views.size = (120, 40);
+    type_keys(&mut state, "H");
+    press(&mut state, &[KeyPress::Esc]);
+    select(&mut state, "model.batch_size");
+    type_keys(&mut state, "⏎4⏎");
+    assert_eq!(happen(&mut state, Event::Key(KeyPress::Char('q'))), [Effect::Quit]);
+    // Two of the user's own: each is named.
+    type_keys(&mut state, "[");
+    select(&mut state, "model.batch_size");
+    type_keys(&mut state, "⏎8⏎d");
+    select(&mut state, "model.batch_size");
+    type_keys(&mut state, "⏎4⏎q");
+    let shown = screen(&state, &look(), (120, 40));
+    let question = shown.lines().last().unwrap();
+    assert!(question.contains("Unsaved changes: 13b_long_sequence-2 ") && question.contains("s save "), "{shown}");
+    assert!(question.contains("then 13b_long_sequence") && shown.contains("unsaved: 13b_long_sequence-2"), "{shown}");
 }

@@ -31,6 +31,7 @@ use changing::Typing;
 use field::Field;
 use on_disk::MergedText;
 pub use on_disk::folder_of;
+use opening::Provenance;
 pub use reading::{AT_ONCE, ReadingState};
 use revisions::Revisions;
 use traces::Traces;
@@ -75,8 +76,7 @@ pub struct Editor {
     merged: Option<MergedText>,
     /// Its file is not there yet.
     is_new: bool,
-    /// It came with the program.
-    is_example: bool,
+    provenance: Provenance,
     revisions: Revisions,
     /// The configuration files that the plan has named so far, as they were read.
     configs: BTreeMap<String, Result<HfConfig, ConfigFileError>>,
@@ -119,12 +119,6 @@ impl Editor {
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
-    }
-
-    /// A plan that came with the program.
-    #[must_use]
-    pub fn is_example(&self) -> bool {
-        self.is_example
     }
 
     /// The text as it would be saved.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::opening::Provenance;
 use super::{Editor, named_config};
 use crate::plan::name_of;
 
@@ -28,10 +29,10 @@ impl Editor {
         &self.saved
     }
 
-    /// Differs from what is on disk.
+    /// Differs from what is on disk. What is done to a lesson's plan is an exercise, which nobody keeps.
     #[must_use]
     pub fn modified(&self) -> bool {
-        self.text != self.saved
+        self.text != self.saved && !self.is_lesson()
     }
 
     /// The folder that relative paths in the plan start from.
@@ -51,7 +52,7 @@ impl Editor {
             self.unread = self.document().and_then(named_config);
         }
         self.path = Some(path);
-        (self.is_new, self.is_example) = (false, false);
+        (self.is_new, self.provenance) = (false, Provenance::User);
         self.saved = text;
         self.merged = None;
     }

@@ -9,6 +9,17 @@ use super::{Editor, ReadingState, folder_of, named_config};
 use crate::catalog::Catalog;
 use crate::plan::{EXAMPLES, LoadedPlan, name_of};
 
+/// Whose plan it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Provenance {
+    /// Somebody's own.
+    User,
+    /// It came with the program.
+    Example,
+    /// A step of the tutorial begins with it.
+    Lesson,
+}
+
 impl Editor {
     /// Opens a loaded plan.
     #[must_use]
@@ -50,9 +61,28 @@ impl Editor {
         editor
     }
 
+    /// Opens the plan of a step of the tutorial.
+    #[must_use]
+    pub fn lesson(name: String, text: &str, catalog: &Catalog) -> Self {
+        Self { provenance: Provenance::Lesson, ..Self::open_text(name, None, text.to_owned(), catalog) }
+    }
+
+    /// Whether it is a plan that came with the program.
+    #[must_use]
+    pub fn is_example(&self) -> bool {
+        self.provenance == Provenance::Example
+    }
+
+    /// Whether it is the plan of a step of the tutorial, which has nothing to do with what runs.
+    #[must_use]
+    pub fn is_lesson(&self) -> bool {
+        self.provenance == Provenance::Lesson
+    }
+
     fn of(name: String, path: Option<PathBuf>, text: String) -> Self {
+        let is_example = path.is_none() && EXAMPLES.iter().any(|(example, _)| *example == name);
         Self {
-            is_example: path.is_none() && EXAMPLES.iter().any(|(example, _)| *example == name),
+            provenance: if is_example { Provenance::Example } else { Provenance::User },
             name,
             folder: path.as_deref().map(|path| folder_of(path).to_owned()).unwrap_or_default(),
             path,
@@ -78,10 +108,10 @@ impl Editor {
         let saved = self.text.clone();
         // Somebody who reads for this one does not read for the copy.
         let standing = if self.standing == ReadingState::Read { ReadingState::Read } else { ReadingState::Unread };
-        let is_example = self.is_example && name == self.name;
+        let provenance = if name == self.name { self.provenance } else { Provenance::User };
         let (merged, typing, revisions) = (None, None, Revisions::default());
         let path = None;
-        Self { name, path, saved, merged, is_new: false, is_example, standing, revisions, typing, ..self.clone() }
+        Self { name, path, saved, merged, is_new: false, provenance, standing, revisions, typing, ..self.clone() }
     }
 
     /// The plan as it is read, without its texts and their history: to predict changes of it elsewhere.
@@ -95,7 +125,7 @@ impl Editor {
             saved: String::new(),
             merged: None,
             is_new: self.is_new,
-            is_example: self.is_example,
+            provenance: self.provenance,
             revisions: Revisions::default(),
             configs: self.configs.clone(),
             traces: self.traces.clone(),

@@ -4,6 +4,7 @@ use super::synonyms::synonyms;
 use super::{Action, Binding, KeyContext, bindings};
 use crate::app::pane::Pane;
 use crate::app::state::State;
+use crate::app::topics::sheet_height;
 use KeyContext::{Anywhere, In};
 
 /// An action as the palette lists it.
@@ -80,8 +81,7 @@ pub fn help_shape(state: &State) -> HelpShape {
     let (width, height) = state.views.size;
     let bindings = help_rows(state).iter().map(|(_, bindings)| bindings.len() + 1).sum::<usize>();
     let lines = bindings + 1 + HELP_NOTES.len();
-    // Two lines of header, one of footer, two of frame.
-    let visible = usize::from(height.saturating_sub(5));
+    let visible = sheet_height((width, height));
     let columns = if lines > visible && width >= 150 { 2 } else { 1 };
     HelpShape { columns, hidden: lines.div_ceil(columns).saturating_sub(visible) }
 }

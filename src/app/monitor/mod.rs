@@ -76,6 +76,8 @@ pub enum SourceState {
     Running(SourceInfo),
     /// It gave up, and why.
     Failed(String),
+    /// Nothing is watched: the tutorial's plans stand alone.
+    Unwatched,
 }
 
 /// What the monitor pane shows.

@@ -72,7 +72,7 @@ pub fn toggle(state: &mut State) -> Vec<Effect> {
             state.recordings.recording = RecordingState::Starting;
             vec![Effect::Record]
         }
-        (RecordingState::Off, SourceState::Starting | SourceState::Failed(_)) => {
+        (RecordingState::Off, SourceState::Starting | SourceState::Failed(_) | SourceState::Unwatched) => {
             state.notice = Some(problem("no source: there is nothing to record"));
             Vec::new()
         }

@@ -66,6 +66,20 @@ pub fn chosen(state: &mut State, name: &str) -> Vec<Effect> {
     }
 }
 
+/// Brings the lesson of that name to the front; opened where it is not open yet.
+pub fn open_lesson(state: &mut State, name: String, text: &str) {
+    let place = state.plans.tabs.all(&state.plans.editor).position(|open| open.name() == name);
+    match place {
+        Some(place) if place == state.plans.tabs.place().0 => {}
+        // Somebody goes back: the plan is as it was left.
+        Some(place) => go_to(state, place),
+        None => {
+            let lesson = Editor::lesson(name, text, &state.catalog);
+            open(state, lesson, Vec::new());
+        }
+    }
+}
+
 /// Puts a plan in front of the others. One that is open already comes to the front as it is.
 pub fn open(state: &mut State, plan: Editor, kept: Vec<Draft>) {
     let same = |other: &Editor| other.path().is_some() && other.path() == plan.path();

@@ -86,9 +86,11 @@ pub fn has_no_plan(state: &State) -> bool {
     state.plans.run.is_none() && is_nobodys(state)
 }
 
-/// Whether the plan in front is an example that came with the program: nobody's plan for processes that are real.
+/// Whether the plan in front is an example that came with the program or a lesson: nobody's plan for processes that are
+/// real.
 pub fn is_nobodys(state: &State) -> bool {
-    state.plans.editor.is_example() && !state.is_made_up() && state.recordings.playback.is_none()
+    let is_example = state.plans.editor.is_example() || state.plans.editor.is_lesson();
+    is_example && !state.is_made_up() && state.recordings.playback.is_none()
 }
 
 /// Asks for the plan of the process that is selected in the monitor, else of the attached one.

@@ -22,7 +22,7 @@ impl Telemetry {
     #[must_use]
     pub fn offered(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {
         let local = match &monitor.source {
-            SourceState::Starting => false,
+            SourceState::Starting | SourceState::Unwatched => false,
             SourceState::Running(info) => info.kind.is_live() || info.kind == SourceKind::Demo,
             // Without a GPU a run on the CPU is all there is to follow.
             SourceState::Failed(_) => true,

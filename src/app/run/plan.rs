@@ -49,17 +49,25 @@ impl Plans {
         self.run.as_ref().map_or(&self.editor, RunPlan::plan)
     }
 
-    /// The run's plan, while the one in front is another: that one is a draft beside it.
+    /// The run's plan, while the one in front is another: that one is a draft beside it, unless it is a lesson.
     #[must_use]
     pub fn drafted_beside(&self) -> Option<&RunPlan> {
-        self.run.as_ref().filter(|run| !run.is(&self.editor))
+        self.run.as_ref().filter(|run| !run.is(&self.editor) && !self.stands_alone())
+    }
+
+    /// Whether the plan in front is a lesson, which is compared with no run and no other plan.
+    #[must_use]
+    pub fn stands_alone(&self) -> bool {
+        let is_of_run = || self.run.as_ref().is_some_and(|run| run.plan().name() == self.editor.name());
+        self.editor.is_lesson() && !is_of_run()
     }
 
     /// What the plan in front is compared with, prediction against prediction: the baseline that was pinned by key,
     /// else the run's plan, where this is a draft beside it.
     #[must_use]
     pub fn reference(&self) -> Option<&Baseline> {
-        self.baseline.as_ref().or_else(|| self.drafted_beside().map(RunPlan::baseline))
+        let pinned = self.baseline.as_ref().filter(|pinned| !self.stands_alone() || pinned.name == self.editor.name());
+        pinned.or_else(|| self.drafted_beside().map(RunPlan::baseline))
     }
 }
 

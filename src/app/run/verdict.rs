@@ -147,6 +147,7 @@ fn unseen(state: &State) -> Option<RunVerdict> {
     match &state.monitor.source {
         SourceState::Failed(_) => return Some(verdict("NO SOURCE", Gravity::Danger)),
         SourceState::Starting => return quiet("STARTING"),
+        SourceState::Unwatched => return quiet("LESSON"),
         SourceState::Running(_) => {}
     }
     if state.monitor.is_unanswered() {

@@ -44,7 +44,7 @@ fn aside(events: Sender<Event>, work: impl FnOnce() -> Event + Send + 'static) {
 pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
     let sight = match &state.monitor.source {
         SourceState::Running(info) => DeviceSight::of(info, state.monitor.devices(), &state.catalog),
-        SourceState::Starting | SourceState::Failed(_) => DeviceSight::Gpus(Vec::new()),
+        SourceState::Starting | SourceState::Failed(_) | SourceState::Unwatched => DeviceSight::Gpus(Vec::new()),
     };
     let catalog = Arc::clone(&state.catalog);
     let attached = state.monitor.attached_here() == Some(pid);

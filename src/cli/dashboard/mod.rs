@@ -29,7 +29,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use super::demo::PendingDemo;
-pub use look::has_sixteen_colours;
+pub use look::{has_sixteen_colours, known_themes, no_theme};
 pub use once::once;
 pub use recovery::Store;
 pub use watch::{WatchOptions, watch};
@@ -39,7 +39,7 @@ use super::args::is_new_plan;
 use super::config::Config;
 use super::import::OpenedPlan;
 use super::{DashboardArgs, Exit, Failure, demo, import, plans};
-use crate::app::{self, Account, Editor, Notice, NoticeSeverity, Pane, SavedSession, State, Themes};
+use crate::app::{self, Account, Editor, Notice, NoticeSeverity, Pane, SavedSession, SourceState, State, Themes};
 use crate::catalog::{Catalog, Generation};
 use crate::observe::log::Pattern;
 use crate::observe::{
@@ -109,16 +109,18 @@ fn missing_process(attach: Option<u32>, source: &SourceChoice) -> Option<String>
     observe::sees_all_processes().then(|| format!("there is no process {pid}"))
 }
 
-/// `memwall [PLAN]`: until the user quits or the system asks to.
+/// `memwall [PLAN]`: until the user quits or the system asks to. `unreadable`: what of the user's catalogue is not used.
 ///
 /// # Errors
 /// Why there is no dashboard, or why it ended.
-pub fn run(args: &DashboardArgs, catalog: Catalog) -> Result<Exit, Failure> {
+pub fn run(args: &DashboardArgs, catalog: Catalog, unreadable: &[String]) -> Result<Exit, Failure> {
     let variable = |name: &str| std::env::var_os(name);
     let config = Config::load(variable);
-    let choice = args.source.clone().or_else(|| config.source.clone()).unwrap_or(SourceChoice::Auto);
+    let usual = config.source.clone().filter(|_| !args.tutorial);
+    let choice = args.source.clone().or(usual).unwrap_or(SourceChoice::Auto);
     let recorded = recorded(&choice)?;
-    let (plan, account) = open_plan(args, recorded.as_ref(), &catalog)?;
+    let (plan, account) =
+        if args.tutorial { (app::first_lesson(&catalog), None) } else { open_plan(args, recorded.as_ref(), &catalog)? };
     let session = session::file(variable);
     let before = session.as_deref().map(session::read).unwrap_or_default();
     let ChosenLook { look, themes, by_name, faults } = look::choose(&args.look, &config, before.theme.clone())?;
@@ -142,22 +144,28 @@ pub fn run(args: &DashboardArgs, catalog: Catalog) -> Result<Exit, Failure> {
     // What a recording tells of has nothing to do with the processes that run now, nor its plan with the user's.
     let live = !matches!(choice, SourceChoice::Replay { .. });
     let store = Store::of_user(variable).filter(|_| live || args.plan.is_some());
-    greet(&mut state, account, args.plan.clone(), config.fault().or(unread).or_else(|| faults.into_iter().next()));
+    let fault = first_of(unreadable).or_else(|| config.fault()).or(unread).or_else(|| faults.into_iter().next());
+    greet(&mut state, account, args.plan.clone(), fault);
     offer_drafts(&mut state, store.as_ref());
     let every = args.interval.or(config.interval).unwrap_or(USUAL_INTERVAL);
     state.monitor.interval = Seconds(every.as_secs_f64());
     let (mut asked, pending_demo) = source(&choice, (args.attach, args.log.is_some()), config.access.clone(), &state)?;
-    if pending_demo.is_none() {
+    if pending_demo.is_none() && !args.tutorial {
         app::plan_of_simulation(&mut state);
     }
     // What is looked at is what was observed, or what runs.
     let observed = (!live || attach.is_some()).then_some(Pane::Monitor);
     state.views.focus = config.start_pane.or(observed).unwrap_or(state.views.focus);
     if args.tutorial {
+        state.monitor.source = SourceState::Unwatched;
         app::open_tutorial(&mut state);
     }
-    let follow = FollowOptions { log: args.log.clone(), pattern, pid: args.attach, live };
-    let open = move |requirements: &SharedRequirements| asked.open(requirements);
+    let follow = FollowOptions { log: args.log.clone(), pattern, pid: args.attach, live: live && !args.tutorial };
+    let is_alone = args.tutorial;
+    let open = move |requirements: &SharedRequirements| match is_alone {
+        true => Err(SourceError::Unwanted),
+        false => asked.open(requirements),
+    };
     watch(
         state,
         &look,
@@ -170,8 +178,18 @@ pub fn run(args: &DashboardArgs, catalog: Catalog) -> Result<Exit, Failure> {
 /// Offers what earlier sessions left unsaved of the plan.
 fn offer_drafts(state: &mut State, store: Option<&Store>) {
     let editor = &state.plans.editor;
-    let drafts = store.map(|store| store.drafts(editor.path(), editor.name(), editor.text()));
+    let drafts =
+        store.filter(|_| !editor.is_lesson()).map(|store| store.drafts(editor.path(), editor.name(), editor.text()));
     app::offer(state, drafts.unwrap_or_default());
+}
+
+/// The first of what is wrong with the user's catalogue, and how many more there are.
+fn first_of(unreadable: &[String]) -> Option<String> {
+    let (first, others) = unreadable.split_first()?;
+    Some(match others.len() {
+        0 => first.clone(),
+        count => format!("{first} (and {count} more: `memwall doctor` lists them)"),
+    })
 }
 
 /// What is said before the first key: how the plan was read, that there is none yet, and what is wrong with a file.

@@ -122,6 +122,7 @@ const fn told_by(progress: &Progress) -> &'static str {
 /// ` →50.1` behind the plan's figure of that name.
 pub fn observed<'a>(state: &State, figure: &str, unit: MemoryUnit, look: &Look) -> Option<Span<'a>> {
     let held = || match state.run.comparison.as_ref()?.memory.observed.value() {
+        _ if state.plans.stands_alone() => None,
         Some(peak) if matches!(figure, "device-used" | "resident") => Some(unit.show(*peak)),
         _ => None,
     };
@@ -134,6 +135,7 @@ pub fn observed<'a>(state: &State, figure: &str, unit: MemoryUnit, look: &Look) 
 pub fn told(state: &State, figure: &str, unit: MemoryUnit) -> Option<String> {
     let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
     let reading = match figure {
+        _ if state.plans.stands_alone() => return None,
         "allocated" => progress.peak_allocated,
         "reserved" => progress.peak_reserved,
         _ => return None,

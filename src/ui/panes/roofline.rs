@@ -15,6 +15,7 @@ use ratatui::widgets::canvas::{Canvas, Context, Line as Stroke, Points};
 use super::{say, unpredicted};
 use crate::app::{OpKind, RunState, State, TRAIL};
 use crate::catalog::Peaks;
+use crate::compare::Comparison;
 use crate::predict::{Bound, Roofline, RooflineOp};
 use crate::printable::printable;
 use crate::reading::Absence;
@@ -272,12 +273,13 @@ fn draw_marks(
         look.place_cells(axes.cell((x, y), plot), index);
         canvas.print(x, y, Span::styled(mark, style));
     }
-    for (back, point) in state.views.roofline.trail.points().rev().enumerate().collect::<Vec<_>>().into_iter().rev() {
+    let trail = state.views.roofline.trail.points().filter(|_| !state.plans.stands_alone());
+    for (back, point) in trail.rev().enumerate().collect::<Vec<_>>().into_iter().rev() {
         let (x, y) = snap((axes.x(point.intensity), axes.y(point.rate)));
         let (mark, style) = faded(back as f64 / TRAIL as f64, look);
         canvas.print(x, y, Span::styled(mark, style));
     }
-    if let Some(point) = state.run.comparison.as_ref().and_then(|comparison| comparison.point) {
+    if let Some(point) = compared(state).and_then(|comparison| comparison.point) {
         let (x, y) = snap((axes.x(point.intensity), axes.y(point.rate)));
         canvas.print(x, y, Span::styled("◉", theme.observed()));
     }
@@ -323,7 +325,8 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
             Span::styled(fit(&facts, room), theme.dim()),
         ]));
     }
-    let run = match state.run.comparison.as_ref().map(|comparison| comparison.point) {
+    let run = match compared(state).map(|comparison| comparison.point) {
+        None if state.plans.stands_alone() => String::new(),
         None => "run: nothing compared yet".to_owned(),
         Some(None) => format!("run: {}", no_point(&state.run)),
         Some(Some(point)) => {
@@ -332,16 +335,23 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
         }
     };
     let run = fit(&run, (area.width as usize).saturating_sub(3));
-    lines.push(Line::from(vec![Span::styled(" ◉ ", theme.observed()), Span::styled(run, theme.dim())]));
+    if !run.is_empty() {
+        lines.push(Line::from(vec![Span::styled(" ◉ ", theme.observed()), Span::styled(run, theme.dim())]));
+    }
     for (line, place) in lines.into_iter().zip(area.rows()) {
         line.render(place, buffer);
     }
 }
 
-/// Why nothing of the run is on the chart; none where something is.
+/// The comparison of the run with the plan that is shown: a lesson has none.
+fn compared(state: &State) -> Option<&Comparison> {
+    state.run.comparison.as_ref().filter(|_| !state.plans.stands_alone())
+}
+
+/// Why nothing of the run is on the chart; none where something is, or where nothing of it belongs there.
 pub fn why_no_point(state: &State) -> Option<String> {
-    let on_chart = state.run.comparison.as_ref().is_some_and(|comparison| comparison.point.is_some());
-    let is_bare = !on_chart && state.views.roofline.trail.points().next().is_none();
+    let on_chart = compared(state).is_some_and(|comparison| comparison.point.is_some());
+    let is_bare = !state.plans.stands_alone() && !on_chart && state.views.roofline.trail.points().next().is_none();
     is_bare.then(|| no_point(&state.run))
 }
 

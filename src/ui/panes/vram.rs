@@ -82,7 +82,7 @@ fn unit(state: &State) -> MemoryUnit {
 
 /// What of the run stands in the pane; none where that is most of it.
 pub fn observed(state: &State) -> Option<Observed> {
-    if matches!(state.views.memory.view, MemoryView::Layers | MemoryView::Stages) {
+    if matches!(state.views.memory.view, MemoryView::Layers | MemoryView::Stages) || has_no_run(state) {
         return None;
     }
     let (now, peak) = memory_of_run(state);
@@ -96,8 +96,16 @@ pub fn observed(state: &State) -> Option<Observed> {
     Some(Observed::Memory { now, peak: peak.value().copied(), told, failed, is_over })
 }
 
-/// What the run holds, and the most that it has held.
+/// Whether the plan that is shown is no run's: a lesson.
+fn has_no_run(state: &State) -> bool {
+    state.plans.stands_alone()
+}
+
+/// What the run holds, and the most that it has held; nothing beside a lesson.
 fn memory_of_run(state: &State) -> (Reading<Bytes>, Reading<Bytes>) {
+    if has_no_run(state) {
+        return Default::default();
+    }
     // Of one that has ended the most counts: what it held as it went is no figure of it.
     let is_over = state.run.last_attempt.is_shown();
     let of = |comparison: &Comparison| {
@@ -130,6 +138,7 @@ fn draw_bars(state: &State, prediction: &Prediction, look: &Look, area: Rect, bu
     let is_over = state.run.last_attempt.is_shown();
     let mut run = vec![Span::styled(if is_over { "ended▕" } else { "run  ▕" }, theme.dim())];
     match &observed {
+        _ if has_no_run(state) => run.clear(),
         Reading::Known { value, .. } => {
             run.extend(bar::solid(*value, scale, capacity.bytes, width, look));
             run.push(Span::styled("▏", theme.dim()));

@@ -12,7 +12,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::{say, unpredicted};
-use crate::app::{Baseline, CompareRow, Pane, Plans, State, measured_rows};
+use crate::app::{Baseline, CompareRow, Pane, Plans, SourceState, State, measured_rows};
 use crate::compare::MemoryOwner;
 use crate::predict::Prediction;
 use crate::printable::printable;
@@ -187,6 +187,9 @@ fn uncompared(state: &State, why: &str, look: &Look, area: Rect, buffer: &mut Bu
 fn nothing_observed(state: &State) -> String {
     let idle = state.monitor.run_devices().next().is_some() && state.monitor.is_idle();
     let said = match (&state.plans.run, &state.monitor.sample) {
+        _ if state.monitor.source == SourceState::Unwatched => {
+            "a lesson's plan stands alone: nothing runs that it could be compared with"
+        }
         _ if state.monitor.attached.is_none() && state.run.telemetry.news.no_log.is_some() => {
             "the log tells of no step so far: there is nothing to compare"
         }

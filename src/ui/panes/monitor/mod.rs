@@ -33,7 +33,7 @@ pub fn title(monitor: &Monitor) -> String {
     let gpus = Vec::from_iter(whole.into_iter().chain(parts)).join(", ");
     let source = match &monitor.source {
         SourceState::Running(info) => format!("{}: {}", info.kind.word(), printable(&info.detail)),
-        SourceState::Starting | SourceState::Failed(_) => String::new(),
+        SourceState::Starting | SourceState::Failed(_) | SourceState::Unwatched => String::new(),
     };
     let lost = if monitor.dropped > 0 { format!("{} samples lost", monitor.dropped) } else { String::new() };
     Vec::from_iter([gpus, source, lost].into_iter().filter(|part| !part.is_empty())).join(" · ")
@@ -46,6 +46,9 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
             SourceState::Starting => "asking the driver…".to_owned(),
             SourceState::Running(_) => "waiting for the first sample…".to_owned(),
             SourceState::Failed(why) => printable(why),
+            SourceState::Unwatched => {
+                "A lesson's plan stands alone: nothing is watched. `memwall` shows what runs.".to_owned()
+            }
         };
         return say(&text, look, area, buffer);
     }

@@ -80,7 +80,8 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
 
 /// What the hook saw of the modules of the run that follows the plan shown; a draft is nobody's run.
 fn observed(state: &State) -> Option<&HookModules> {
-    let drafted = state.plans.drafted_beside().is_some() || state.plans.editor.serves();
+    let plans = &state.plans;
+    let drafted = plans.drafted_beside().is_some() || plans.stands_alone() || plans.editor.serves();
     let run = state.run.telemetry.hooked(&state.monitor, state.now).filter(|_| !drafted)?;
     run.modules.as_ref()
 }

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 
 use super::{render, unit};
-use crate::app::{Monitor, Pane, State};
+use crate::app::{Pane, State};
 use crate::predict::Prediction;
 use crate::reading::DeviceSample;
 use crate::ui::Look;
@@ -46,7 +46,7 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
             &unit.show(stage.peak_allocated),
             &unit.show(stage.peak_reserved),
             &unit.show(stage.device_used),
-            &observed(&state.monitor, prediction, stage.stage).map_or_else(|| "–".to_owned(), |bytes| unit.show(bytes)),
+            &observed(state, prediction, stage.stage).map_or_else(|| "–".to_owned(), |bytes| unit.show(bytes)),
             &before.map_or_else(String::new, |before| unit.difference(stage.device_used, before.device_used)),
         ]);
         let style = stage_style(prediction, index, state.views.focus == Pane::Vram && index == selected, look);
@@ -55,8 +55,12 @@ pub fn draw(state: &State, prediction: &Prediction, look: &Look, area: Rect, buf
     render(lines, area, buffer);
 }
 
-/// The most that any GPU of that stage holds now; none where nobody can tell which those are.
-fn observed(monitor: &Monitor, prediction: &Prediction, stage: u64) -> Option<Bytes> {
+/// The most that any GPU of that stage holds now; none where nobody can tell which those are, nor beside a lesson.
+fn observed(state: &State, prediction: &Prediction, stage: u64) -> Option<Bytes> {
+    if state.plans.stands_alone() {
+        return None;
+    }
+    let monitor = &state.monitor;
     let count = monitor.devices().len();
     let stage_of = |(position, device): (usize, &DeviceSample)| match monitor.cluster.layout().rank_at(position) {
         Some(rank) if monitor.cluster.is_there() => monitor.cluster.place_of(rank).map(|place| place.stage as u64),
