@@ -14,20 +14,22 @@ use crate::app::{
 };
 use crate::printable::printable;
 
-/// The question before changes of the plan in front are lost, and which plans are asked about behind it.
-pub fn unsaved(plans: &Plans) -> String {
-    let front = plans.editor.name();
-    let others: Vec<String> = plans
-        .tabs
-        .all(&plans.editor)
-        .filter(|plan| plan.modified() && !std::ptr::eq(*plan, &raw const plans.editor))
-        .map(|plan| printable(plan.name()))
-        .collect();
-    let (saves, then) = match others.as_slice() {
-        [] => ("s save and quit", String::new()),
-        others => ("s save", format!("   then {}", others.join(", "))),
+/// Fewer letters of a name say nothing.
+const SHORTEST_NAME: usize = 8;
+
+/// The question before changes of the plan in front are lost, in so many cells: which plan, and which are asked about
+/// behind it.
+pub fn unsaved(plans: &Plans, width: usize) -> String {
+    let names = plans.tabs.all(&plans.editor).filter(|plan| plan.modified() && !std::ptr::eq(*plan, &plans.editor));
+    let others: Vec<String> = names.map(|plan| printable(plan.name())).collect();
+    let (names, saves) = match others.as_slice() {
+        [] => (printable(plans.editor.name()), "s save and quit"),
+        others => (format!("{}, then {}", printable(plans.editor.name()), others.join(", ")), "s save"),
     };
-    format!("Unsaved changes: {}   {saves}   q discard them   esc stays{then}", printable(front))
+    // What may be done is always seen: names are cut before.
+    let (asked, choices) = ("Unsaved changes in ", format!(":  {saves}   q discard   esc stays"));
+    let room = width.saturating_sub(asked.len() + choices.len()).max(SHORTEST_NAME);
+    format!("{asked}{}{choices}", fit(&names, room))
 }
 
 pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
@@ -214,7 +216,10 @@ fn saving(state: &State) -> Option<&'static Binding> {
 fn question(state: &State) -> Option<Cow<'static, str>> {
     match (state.dialogs.overlay, state.plans.drafts.len()) {
         (Some(Overlay::Search), _) => return Some(searching(&state.dialogs)),
-        (Some(Overlay::ConfirmQuit), _) => return Some(Cow::Owned(unsaved(&state.plans))),
+        (Some(Overlay::ConfirmQuit), _) => {
+            let width = usize::from(state.views.size.0).saturating_sub(1);
+            return Some(Cow::Owned(unsaved(&state.plans, width)));
+        }
         (Some(Overlay::Recovered(_)), 2..) => {
             let count = state.plans.drafts.len();
             return Some(Cow::Owned(format!(

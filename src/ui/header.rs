@@ -25,11 +25,6 @@ const SHORTEST_NAME: usize = 8;
 pub const WITH_THE_PRODUCT: u16 = 100;
 const WITH_THE_FIGURES: u16 = 110;
 
-/// Cells of where figures come from and of a process as they usually are: on a narrower screen the plan's figures stand
-/// only where they leave so much, so that nothing goes when a figure grows old.
-const USUAL_SOURCE: usize = 14;
-const USUAL_PROCESS: usize = 28;
-
 /// From this width on it says whether a draft fits.
 const WITH_THE_DRAFT: u16 = 80;
 
@@ -50,22 +45,22 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let example = if plan.is_example() && state.recordings.playback.is_none() { " example" } else { "" };
     let source = source(state, look);
     let product = if area.width >= WITH_THE_PRODUCT { " memwall" } else { "" };
-    let attached = state.monitor.attached.as_ref().map(|attached| attached_to(state, attached, look));
-    // What stands before the figures: the name, where figures come from, and the process.
-    let before = product.len()
-        + width_of(&[Span::raw(printable(plan.name()))])
-        + example.len()
-        + 2
-        + 3
-        + width_of(&source).max(USUAL_SOURCE)
-        + attached.as_ref().map_or(0, |_| 3 + USUAL_PROCESS);
-    let figured = right_end(state, look, area.width, true);
-    let has_room = area.width >= WITH_THE_FIGURES || before + 1 + width_of(&figured) <= usize::from(area.width);
-    let right = if has_room { figured } else { right_end(state, look, area.width, false) };
-    let room = (area.width as usize).saturating_sub(width_of(&right) + 1);
+    let unwritten = hangs_for(state).map(|time| format!("saving for {time}"));
+    let mut others: Vec<Vec<Span<'_>>> =
+        unwritten.map(|text| vec![Span::styled(text, theme.danger())]).into_iter().collect();
+    others.extend(recording(&state.recordings, look));
+    others.extend(state.monitor.attached.as_ref().map(|attached| attached_to(state, attached, look)));
+    if let Some(prediction) = plan.prediction().filter(|_| !is_unplanned(state)) {
+        let gpus = format!("{}× {}", prediction.num_gpus, prediction.gpu_short);
+        others.push(vec![Span::styled(gpus, theme.text())]);
+    }
     // Where figures come from never falls out: the plan's name is cut before.
-    let beside = width_of(&source) + 3 + product.len();
-    let name = room.saturating_sub(beside + 1 + changed.len() + example.len()).max(SHORTEST_NAME);
+    let beside = width_of(&source) + 3 + product.len() + 1 + changed.len() + example.len();
+    let name = width_of(&[Span::raw(printable(plan.name()))]);
+    let left = beside + name + others.iter().map(|part| 3 + width_of(part)).sum::<usize>();
+    let right = right_end(state, look, (area.width, left));
+    let room = (area.width as usize).saturating_sub(width_of(&right) + 1);
+    let name = room.saturating_sub(beside).max(SHORTEST_NAME);
     let mut parts = vec![
         vec![
             Span::styled(product, theme.dim()),
@@ -79,20 +74,11 @@ fn what_runs(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         parts.swap(0, 1);
         parts[0].insert(0, Span::raw(" "));
     }
-    let unwritten = hangs_for(state).map(|time| format!("saving for {time}"));
-    parts.extend(unwritten.map(|text| vec![Span::styled(text, theme.danger())]));
-    parts.extend(recording(&state.recordings, look));
-    parts.extend(attached);
-    if !is_unplanned(state) {
-        if let Some(prediction) = plan.prediction() {
-            let gpus = format!("{}× {}", prediction.num_gpus, prediction.gpu_short);
-            parts.push(vec![Span::styled(gpus, theme.text())]);
-        }
-        let summary = plan.summary();
-        // A plan with errors has none.
-        if !summary.is_empty() {
-            parts.push(vec![Span::styled(summary, theme.text())]);
-        }
+    parts.extend(others);
+    // A plan with errors has none.
+    let summary = plan.summary();
+    if !is_unplanned(state) && !summary.is_empty() {
+        parts.push(vec![Span::styled(summary, theme.text())]);
     }
     let shown = joined(parts, room, look);
     Line::from(shown).render(area, buffer);
@@ -104,9 +90,29 @@ pub fn is_unplanned(state: &State) -> bool {
     state.monitor.attached.is_some() && has_no_plan(state)
 }
 
-/// Whether the run's plan fits, with its figures where those are wanted; whether the draft beside it does; and the verdict
-/// about the run.
-fn right_end<'a>(state: &State, look: &Look, width: u16, figures: bool) -> Vec<Span<'a>> {
+/// How much of a plan's memory stands beside whether it fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FitFigures {
+    /// What it needs and what there is.
+    Both,
+    /// What it needs, or what is lacking.
+    Needed,
+    Neither,
+}
+
+/// The end of the line with as many of the plan's figures as leave room for `left` cells before it.
+fn right_end<'a>(state: &State, look: &Look, (width, left): (u16, usize)) -> Vec<Span<'a>> {
+    let with = |figures| verdicts(state, look, width, figures);
+    let has_room = |end: &Vec<Span<'_>>| left + 1 + width_of(end) <= usize::from(width);
+    if width >= WITH_THE_FIGURES {
+        return with(FitFigures::Both);
+    }
+    let wide = [FitFigures::Both, FitFigures::Needed].into_iter().map(with).find(has_room);
+    wide.unwrap_or_else(|| with(FitFigures::Neither))
+}
+
+/// Whether the run's plan fits, whether the draft beside it does, and the verdict about the run.
+fn verdicts<'a>(state: &State, look: &Look, width: u16, figures: FitFigures) -> Vec<Span<'a>> {
     let mut spans = Vec::new();
     if state.plans.editor.is_unbegun() {
         spans.push(Span::styled("NEW PLAN", look.theme.dim()));
@@ -278,8 +284,8 @@ fn between(state: &State) -> &'static str {
     }
 }
 
-/// Whether a plan fits; with its figures where they are wanted.
-fn fits<'a>(prediction: &Prediction, look: &Look, figures: bool) -> Span<'a> {
+/// Whether a plan fits, with its figures.
+fn fits<'a>(prediction: &Prediction, look: &Look, figures: FitFigures) -> Span<'a> {
     let capacity = prediction.capacity;
     let verdict = capacity.verdict();
     let (word, style) = match verdict {
@@ -288,8 +294,9 @@ fn fits<'a>(prediction: &Prediction, look: &Look, figures: bool) -> Span<'a> {
         Verdict::DoesNotFit => ("DOES NOT FIT", look.theme.danger()),
     };
     let figures = match verdict {
-        _ if !figures => String::new(),
+        _ if figures == FitFigures::Neither => String::new(),
         Verdict::DoesNotFit => format!(" +{}", capacity.needed.saturating_sub(capacity.bytes)),
+        _ if figures == FitFigures::Needed => format!(" {}", capacity.needed),
         Verdict::Fits | Verdict::Tight => format!(" {} / {}", capacity.needed.in_gib(), capacity.bytes),
     };
     Span::styled(format!("{word}{figures}"), style)

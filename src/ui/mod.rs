@@ -147,7 +147,7 @@ fn draw_too_small(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let (width, height) = layout::SMALLEST;
     let text = format!("{}×{} is too small for MemWall: it needs {width}×{height}. q quits.", area.width, area.height);
     let question = state.dialogs.overlay == Some(Overlay::ConfirmQuit);
-    let text = if question { format!("{} {text}", footer::unsaved(&state.plans)) } else { text };
+    let text = if question { format!("{} {text}", footer::unsaved(&state.plans, usize::from(u16::MAX))) } else { text };
     let lines = text::wrapped(&text, area.width as usize, area.height as usize);
     for (line, place) in lines.into_iter().zip(area.rows()) {
         Line::styled(line, look.theme.warning()).render(place, buffer);

@@ -91,7 +91,7 @@ fn a_replay_opens_on_the_monitor_and_asks_for_nothing_that_was_left_unsaved() {
     let mut again = Program::memwall().env("XDG_STATE_HOME", &state).start();
     again.wait_for("Unsaved changes were kept");
     again.keys("rq");
-    again.wait_for("Unsaved changes:");
+    again.wait_for("Unsaved changes in");
     again.keys("q");
     again.assert_left_well();
 }

@@ -273,7 +273,7 @@ fn a_wrong_key_leaves_every_question_its_choices() {
     press(&mut state, &[KeyPress::Down, KeyPress::Down, KeyPress::Down, KeyPress::Right, KeyPress::Char('q')]);
     press(&mut state, &[KeyPress::Char('x')]);
     let shown = screen(&state, &look(), (80, 24));
-    assert!(shown.ends_with(" x does nothing here:  s save and quit   q discard them   esc stays"), "{shown}");
+    assert!(shown.ends_with(" x does nothing here:  s save and quit   q discard   esc stays"), "{shown}");
 }
 
 #[test]
