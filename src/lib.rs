@@ -52,6 +52,7 @@
 //! | module | what it is | reads files, clock, driver |
 //! |---|---|---|
 //! | [`mod@printable`] | text from outside made safe for a terminal | no |
+//! | `ascii` | the character of ASCII that looks most like another | no |
 //! | [`manual`] | the topics of `memwall help`, as Markdown laid out for a width | no |
 //! | [`files`] | regular files read within bounds | files |
 //! | `packed` | long texts that few runs read, as the build packed them | no |
@@ -134,6 +135,8 @@ pub use memwall_import as import;
 pub use memwall_observe as observe;
 
 pub(crate) use memwall_core::order;
+
+mod ascii;
 
 pub mod manual;
 

@@ -10,9 +10,9 @@ use super::args::{Cli, HelpArgs};
 use super::output::is_utf8;
 use super::tools::slug;
 use super::{Exit, Failure, Streams, output};
+use crate::ascii::reduced;
 use crate::lessons::lesson;
 use crate::manual::{TOPICS, Tone, TopicLine, layout, topic};
-use crate::report::ascii::reduced;
 use crate::report::table::{Align, Table};
 
 /// The longest lines: longer ones are hard to read.

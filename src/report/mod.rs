@@ -2,7 +2,6 @@
 //! the JSON object that scripts hold on to, as a row of CSV; and measured cases held
 //! against their predictions.
 
-pub mod ascii;
 pub mod counted;
 pub mod csv;
 pub mod drawing;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::ascii::reduced;
+use crate::ascii::reduced;
 use crate::printable::printable;
 
 /// The width where nothing is known of the reader.

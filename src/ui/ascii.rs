@@ -2,7 +2,7 @@
 
 use ratatui::buffer::Buffer;
 
-use crate::report::ascii::plain;
+use crate::ascii::plain;
 
 /// Replaces every character outside ASCII by the one that looks most like it.
 pub fn reduce(buffer: &mut Buffer) {

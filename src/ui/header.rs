@@ -25,6 +25,9 @@ const SHORTEST_NAME: usize = 8;
 pub const WITH_THE_PRODUCT: u16 = 100;
 const WITH_THE_FIGURES: u16 = 110;
 
+/// Cells between what runs and whether it fits.
+const GAP: usize = 3;
+
 /// From this width on it says whether a draft fits.
 const WITH_THE_DRAFT: u16 = 80;
 
@@ -103,7 +106,7 @@ enum FitFigures {
 /// The end of the line with as many of the plan's figures as leave room for `left` cells before it.
 fn right_end<'a>(state: &State, look: &Look, (width, left): (u16, usize)) -> Vec<Span<'a>> {
     let with = |figures| verdicts(state, look, width, figures);
-    let has_room = |end: &Vec<Span<'_>>| left + 1 + width_of(end) <= usize::from(width);
+    let has_room = |end: &Vec<Span<'_>>| left + GAP + width_of(end) <= usize::from(width);
     if width >= WITH_THE_FIGURES {
         return with(FitFigures::Both);
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// From the top of the house down. What stands in one row may not import each other.
 const ORDER: &[&[&str]] = &[
     &["printable"],
+    &["ascii"],
     &["manual"],
     &["files"],
     &["packed"],
@@ -52,6 +53,7 @@ const IMPURE: &[&str] = &[
 /// Modules that compute and decide, and touch nothing.
 const PURE: &[&str] = &[
     "printable",
+    "ascii",
     "manual",
     "packed",
     "order",

@@ -59,6 +59,11 @@ fn wrong(value: &Value, rule: &Value, root: &Value, at: &str) -> Vec<String> {
     if rule["enum"].as_array().is_some_and(|choices| !choices.contains(value)) {
         found.push(format!("{at}: {value} is none of {}", rule["enum"]));
     }
+    if let Some((text, pattern)) = value.as_str().zip(rule["pattern"].as_str()) {
+        if !regex::Regex::new(pattern).unwrap().is_match(text) {
+            found.push(format!("{at}: {text} does not match {pattern}"));
+        }
+    }
     if let Some(number) = value.as_f64() {
         let holds =
             |name: &str, test: fn(f64, f64) -> bool| rule[name].as_f64().is_none_or(|bound| test(number, bound));
@@ -105,7 +110,12 @@ fn the_plans_schema_takes_every_example_and_refuses_what_the_reader_refuses() {
         let plan: Value = serde_yaml::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
         assert_eq!(wrong(&plan, &schema, &schema, "plan"), Vec::<String>::new(), "{}", file.display());
     }
+    // As a reader of YAML 1.1 hands on `1.5e13` and `8e0`.
+    let as_texts =
+        json!({"run": {"total_tokens": "1.5e13"}, "model": {"batch_size": "8e0"}, "training": {"dropout": "1E-1"}});
+    assert_eq!(wrong(&as_texts, &schema, &schema, "plan"), Vec::<String>::new());
     for plan in [
+        json!({"run": {"total_tokens": "many"}}),
         json!({"model": {"presett": "gpt2"}}),
         json!({"training": {"precision": "bf17"}}),
         json!({"model": {"batch_size": 0}}),

@@ -3,10 +3,6 @@
 use std::borrow::Cow;
 
 /// `text` with every character outside ASCII replaced by the one that looks most like it: columns stay where they are.
-///
-/// ```
-/// assert_eq!(memwall::report::ascii::reduced("2 × 3.2 µs – ≤ 4"), "2 x 3.2 us - < 4");
-/// ```
 #[must_use]
 pub fn reduced(text: &str) -> Cow<'_, str> {
     match text.is_ascii() {
@@ -66,5 +62,16 @@ const fn braille(c: char) -> char {
         (true, true) => ':',
         (true, false) => '\'',
         _ => '.',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reduced;
+
+    #[test]
+    fn a_text_keeps_its_columns() {
+        assert_eq!(reduced("2 × 3.2 µs – ≤ 4"), "2 x 3.2 us - < 4");
+        assert_eq!(reduced("plain"), "plain");
     }
 }
