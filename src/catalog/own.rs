@@ -31,7 +31,11 @@ const LISTS: [(&str, ReadEntry); 6] = [
 type ReadEntry = fn(Value) -> Result<File, String>;
 
 fn one<T: DeserializeOwned>(entry: Value) -> Result<Vec<T>, String> {
-    serde_yaml::from_value(entry).map(|entry| vec![entry]).map_err(|error| in_plain_words(&error.to_string()))
+    // Read out of a text the reader says under which key the fault is, which it does not of a value.
+    let in_text = |entry: &Value| serde_yaml::from_str::<T>(&serde_yaml::to_string(entry).ok()?).err();
+    let fault = |error| in_text(&entry).unwrap_or(error).to_string();
+    let read = serde_yaml::from_value(entry.clone()).map_err(fault);
+    read.map(|entry| vec![entry]).map_err(|error| in_plain_words(&error))
 }
 
 impl Catalog {

@@ -123,15 +123,13 @@ const EXAMPLES: [(&str, &[Example]); 27] = [
         "gpus",
         &[
             ("All that plans can name", "memwall gpus"),
-            ("Those of one kind", "memwall gpus h100"),
-            ("Where each value comes from", "memwall gpus --verbose"),
+            ("Those of one kind, and where each value comes from", "memwall gpus h100 --verbose"),
             ("For programs", "memwall gpus --format json"),
         ],
     ),
     (
         "models",
         &[
-            ("All that plans can name", "memwall models"),
             ("Those of one family", "memwall models llama-3"),
             ("Which can I train with adapters?", "memwall models --fit 'RTX 4090'"),
             ("How many GPUs does which scale need to answer?", "memwall models --scales 'NVIDIA H100'"),
