@@ -59,10 +59,10 @@ fn wrong(value: &Value, rule: &Value, root: &Value, at: &str) -> Vec<String> {
     if rule["enum"].as_array().is_some_and(|choices| !choices.contains(value)) {
         found.push(format!("{at}: {value} is none of {}", rule["enum"]));
     }
-    if let Some((text, pattern)) = value.as_str().zip(rule["pattern"].as_str()) {
-        if !regex::Regex::new(pattern).unwrap().is_match(text) {
-            found.push(format!("{at}: {text} does not match {pattern}"));
-        }
+    if let Some((text, pattern)) = value.as_str().zip(rule["pattern"].as_str())
+        && !regex::Regex::new(pattern).unwrap().is_match(text)
+    {
+        found.push(format!("{at}: {text} does not match {pattern}"));
     }
     if let Some(number) = value.as_f64() {
         let holds =
@@ -162,6 +162,8 @@ fn recordings_and_cases_are_as_their_schemas_say() {
     let text = fs::read_to_string(folder.path().join("a.jsonl")).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.len() > 3);
+    // What a simulated run tells is its own: a replay compares it with the plan.
+    assert_eq!(lines[0]["attach"], lines.last().unwrap()["processes"][0]["pid"], "{}", lines[0]);
     for line in &lines {
         assert_eq!(wrong(line, &schema_of_lines, &schema_of_lines, "line"), Vec::<String>::new());
     }

@@ -141,3 +141,22 @@ fn a_locale_without_unicode_gets_ascii() {
     terminal.keys("q");
     terminal.assert_left_well();
 }
+
+#[test]
+fn the_tutorial_has_its_own_plan_and_no_run_beside_it() {
+    let mut terminal = Program::without_theme().args(&["tutorial"]).size(120, 40).start();
+    let screen = terminal.wait_for("1 of 8: ");
+    assert!(screen.lines().next().unwrap().starts_with(" memwall lesson-1 │ no run │"), "{screen}");
+    terminal.keys(keys::ESC);
+    let screen = terminal.wait_for("H shows it again");
+    assert!(screen.contains("nothing is watched"), "{screen}");
+    for foreign in ["13b_long_sequence", "demo", "was ", "against", "run  ▕", "NO SOURCE"] {
+        assert!(!screen.contains(foreign), "{foreign}:\n{screen}");
+    }
+    // An exercise is left without a question.
+    terminal.keys("1");
+    terminal.keys(keys::RIGHT);
+    terminal.wait_without("DOES NOT FIT +28.3");
+    terminal.keys("q");
+    terminal.assert_left_well();
+}
