@@ -6,8 +6,14 @@ use std::path::Path;
 use super::{path, read};
 
 /// What the program says to its own processes and to those that it starts, and what only tests set.
-const OWN: [&str; 5] =
-    ["MEMWALL_RUN", "MEMWALL_TRACE", "MEMWALL_SUPERVISOR", "MEMWALL_TEST_MOUNTED", "HF_HUB_DISABLE_TELEMETRY"];
+const OWN: [&str; 6] = [
+    "MEMWALL_RUN",
+    "MEMWALL_TRACE",
+    "MEMWALL_TRACE_TRAINED",
+    "MEMWALL_SUPERVISOR",
+    "MEMWALL_TEST_MOUNTED",
+    "HF_HUB_DISABLE_TELEMETRY",
+];
 
 /// What `memwall trace` sets for the libraries that it runs in a folder of its own.
 const SET_FOR_OTHERS: [&str; 6] = [

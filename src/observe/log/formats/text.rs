@@ -7,7 +7,7 @@ use regex::Captures;
 
 use super::super::facts::{LineFacts, LineFormat, leading_count, leading_number};
 use super::epochs;
-use super::words::{BESIDE, EPOCH, LOSS, OTHER, PLACE, Pattern, STEP, TIME, TOKENS, has_two_models};
+use super::words::{BESIDE, EPOCH, LOSS, OTHER, PLACE, STEP, TIME, TOKENS, WordPattern, has_two_models};
 use crate::reading::LogFormat;
 use crate::units::Seconds;
 
@@ -17,7 +17,7 @@ const LONGEST: usize = 2_000;
 /// A run of more than so many is none of epochs.
 const MOST_EPOCHS: u64 = 1000;
 
-fn groups<'a>(pattern: &Pattern, line: &'a str) -> Option<Captures<'a>> {
+fn groups<'a>(pattern: &WordPattern, line: &'a str) -> Option<Captures<'a>> {
     (**pattern).as_ref()?.captures(line)
 }
 

@@ -5,30 +5,30 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// A pattern that is built where it is asked for first.
-pub type Pattern = LazyLock<Option<Regex>>;
+pub type WordPattern = LazyLock<Option<Regex>>;
 
-pub static STEP: Pattern = LazyLock::new(|| {
+pub static STEP: WordPattern = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:(?:global[_ ]?step|training[_ ]step|step|steps|iter|iters|iteration|(?:num_)?updates?|schritte?|étape|etape|paso|passo)\b|iter\(train\)|\bit\s*[:=#])\s*[:=#]?\s*[\[(]?\s*(\d[\d.,]*)(?:\s*(?:/|of|von|sur|de|di)\s*(\d[\d.,]*))?")
         .ok()
 });
 /// A place alone, at the beginning of a line or behind its stamp: `[  45/300] loss=3.2`.
-pub static PLACE: Pattern = LazyLock::new(|| {
+pub static PLACE: WordPattern = LazyLock::new(|| {
     Regex::new(
         r"^(?:[^\[\]a-zA-Z]*?\s)?(?:\[[^\[\]/]*\]\s*)?\[?\s*(\d[\d,.]*)\s*/\s*(\d[\d,.]*)\s*[\]:|,-]*\s+[a-zA-Z]",
     )
     .ok()
 });
-pub static EPOCH: Pattern = LazyLock::new(|| {
+pub static EPOCH: WordPattern = LazyLock::new(|| {
     Regex::new(
         r"(?i)\b(?:epoch|epoche|[ée]poque|[ée]poca)\b\s*[:=#]?\s*[\[(]?\s*(\d+)(?:\s*(?:/|of|von|sur|de|di)\s*(\d+))?",
     )
     .ok()
 });
-pub static LOSS: Pattern = LazyLock::new(|| {
+pub static LOSS: WordPattern = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:(?:train(?:ing)?[_ /.]?|(?:lm|total|step|average|avg|mean|running)[_ ])?loss|xent|(?:trainings)?verlust|perte|p[ée]rdida|perdita|perda)\b\s*[:=]?\s*\(?([-+]?(?:\d[\d.,]*(?:e[-+]?\d+)?|nan|inf))\b").ok()
 });
 /// A number directly before its unit, or behind a name: `loss 2.5, steps/sec: 7.1` has no 2.5 steps a second.
-pub static TIME: Pattern = LazyLock::new(|| {
+pub static TIME: WordPattern = LazyLock::new(|| {
     Regex::new(
         r"(?ix)
           \b(?: (?:step|iter)[_\ ]?time | time[_\ ]per[_\ ]step | time/step | (?:iter_)?dt )\b \s*[:=]?\s* (\d[\d.,]*)\s*(ms|s|sec)?\b
@@ -41,11 +41,11 @@ pub static TIME: Pattern = LazyLock::new(|| {
     .ok()
 });
 /// The name of a rate, its number behind it or before it. Of one GPU it is another rate.
-pub static TOKENS: Pattern = LazyLock::new(|| {
+pub static TOKENS: WordPattern = LazyLock::new(|| {
     Regex::new(r"(?i)(?:(\d[\d,.]*\d|\d)\s*(k|m)?\s*)?\b(?:tps|(?:tok|toks|tokens)(?:/s|/sec|/second|_per_s(?:ec(?:ond)?)?| per sec(?:ond)?))\b(/)?(?:\s*([:=])?\s*(\d[\d,.]*)\s*(k|m)?\b)?").ok()
 });
 /// An evaluation's line.
-pub static OTHER: Pattern = LazyLock::new(|| {
+pub static OTHER: WordPattern = LazyLock::new(|| {
     Regex::new(
         r"(?i)(?:^|[^a-z])(?:val|valid(?:at(?:e|ing|ion))?|eval(?:uat(?:e|ing|ion))?|test(?:ing)?|validier\w*|evaluier\w*|testverlust|validierungs\w*|[ée]valuation|valida[cz]i\w+|valida[cç]\w+|evalua[cç]\w+|valutazion\w+)(?:[^a-z]|$)|\[dev\]",
     )
@@ -53,7 +53,7 @@ pub static OTHER: Pattern = LazyLock::new(|| {
 });
 
 /// A figure of an evaluation: `val_loss 5.5`, `eval/acc=0.5`, `val loss: 3.2`.
-pub static BESIDE: Pattern = LazyLock::new(|| {
+pub static BESIDE: WordPattern = LazyLock::new(|| {
     Regex::new(
         r"(?ix)(^|[^a-z]) (?:val|valid(?:ation)?|eval(?:uation)?|test)
           (?: (?:[_/.-][a-z]\w*)+ | \s(?:loss|ppl|perplexity) ) (?:[/.]\w+)* \s* [:=]? \s* \(? [-+]? (?:\d[\d.,]*(?:e[-+]?\d+)?|nan|inf)\b",
@@ -62,7 +62,7 @@ pub static BESIDE: Pattern = LazyLock::new(|| {
 });
 
 /// Losses of a generator and of what judges it: `Loss_D: 0.25 Loss_G: 4.41`, `[D loss: 0.5]`, `d_loss=0.5`.
-static TWO_MODELS: Pattern = LazyLock::new(|| {
+static TWO_MODELS: WordPattern = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:(?:d|disc|discriminator)[_ ]?loss(?:es)?|loss[_ ]?(?:d|disc|discriminator)|err_?d)(?:\b|_)\s*[:=]?\s*\(?[-+]?(?:\d|nan|inf)").ok()
 });
 
