@@ -156,7 +156,9 @@ pub(super) fn added_bytes(job: &Job, tape: &Tape, op: &Op) -> u64 {
     if times == 0 {
         return 0;
     }
-    let main = job.storage.gradient.bytes();
+    // FSDP1 adds whole gradients in the type of the weights that it gathers (_runtime_utils.py, `_post_backward_hook`).
+    let flat = job.degrees.engine == Engine::Fsdp1 && accumulates_whole(job);
+    let main = if flat { job.storage.seen.bytes() } else { job.storage.gradient.bytes() };
     let inputs = tape.ids(op.inputs).iter().zip(tape.flows(op.inputs));
     let trained = inputs.filter(|(_, flow)| matches!(flow, Flow::New | Flow::View | Flow::InPlace));
     let weights = trained.map(|(id, _)| tape.get(*id)).filter(|tensor| matches!(tensor.home, Home::Weight(_)));
