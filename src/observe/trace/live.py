@@ -18,6 +18,7 @@ import modules
 import passes
 import script
 import segments
+import several
 import tape
 from recorder import Recorder
 from sources import Refused
@@ -162,7 +163,7 @@ class Live:
             recorder.end_forward(loss)
             if recorder.hooked or script.recomputing(recorder):
                 raise NoTape("it recomputes or moves activations: memwall trace -- python … follows the script without that")
-            self.foreign, self.reached = script.trained_by(recorder, self.model)
+            self.foreign, self.reached = several.trained_by(recorder, self.model, loss, runs_again=False)
             recorder.phase = "backward"
         except Exception as error:
             self.give_up(error)

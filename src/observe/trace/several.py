@@ -61,14 +61,14 @@ def name_of_owner(parameter):
     return None
 
 
-def trained_by(recorder, model, loss):
+def trained_by(recorder, model, loss, runs_again=True):
     """Parameters that the loss trains: those that are none of the model's, as a GAN's other half, and the model's own, all of
-    which may not be left out."""
+    which may not be left out. Of a script that `runs_again` the model that is trained is found for its next run."""
     reached = {edge[1] for node in recorder.nodes.values() for edge in node.edges if edge is not None and edge[0] == "parameter"}
     own = {recorder.identify(one, kind="parameter") for one in model.parameters()}
     if not reached & own:
         first = type(model).__name__
-        other = next(filter(None, map(name_of_owner, leaves_of(loss))), None) if CHOSEN is None else None
+        other = next(filter(None, map(name_of_owner, leaves_of(loss))), None) if runs_again and CHOSEN is None else None
         if other not in (None, first):
             raise Again(f"{other} {first}")
         raise Refused(f"several models: the first backward pass trains none of {first}, which is called first; trace each of them with "
