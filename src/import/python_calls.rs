@@ -15,7 +15,7 @@ use super::script_defaults;
 use super::script_doubts;
 use super::script_effects;
 use super::script_head;
-use super::script_modules::{called_text, project_text};
+use super::script_modules::{called_text, project_text, takes_unsloth};
 use super::settings::Settings;
 use super::trainer::{self, WeightStorage};
 use super::trainer_by_name;
@@ -149,7 +149,7 @@ fn read(name: &str, content: &str, given: Settings, context: &ImportContext) -> 
 fn of_versions(name: &str, (content, whole): (&str, &str), given: Settings, context: &ImportContext) -> ImportedPlan {
     // A script without a model of its own has it from a module of its project.
     let own = models(content);
-    let unsloth = if own.is_empty() { whole } else { content }.contains("from unsloth import");
+    let unsloth = takes_unsloth(if own.is_empty() { whole } else { content });
     let mut imported = ImportedPlan::of(if unsloth { "unsloth" } else { "transformers" });
     imported.say(keys::model::framework, "pytorch", Origin::Program(format!("calls in {name}")));
     let reader = ScriptReader::of_project(name, content, whole, given.clone(), context.outside());

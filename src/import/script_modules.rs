@@ -211,6 +211,12 @@ fn imports(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
+/// Whether a script takes its models from unsloth, installed or as a copy beside it (`from unsloth.unsloth import`); what it
+/// takes from other modules of that, as `unsloth.chat_templates`, says nothing of its models.
+pub fn takes_unsloth(text: &str) -> bool {
+    imports(text).any(|(module, _)| module.trim().rsplit('.').next() == Some("unsloth"))
+}
+
 /// Modules that a package hands on: `from pkg.arguments import A` in the `__init__.py` of the package that a script
 /// imports `A` from.
 pub fn handed_on(context: &ImportContext, path: &str, text: &str) -> Vec<String> {
