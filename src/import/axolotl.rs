@@ -119,6 +119,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     let arguments = as_arguments(settings, context);
     // Weights are loaded in the type that is computed in.
     trainer::set(imported, &arguments, context, WeightStorage::Half);
+    keep_preparation(imported, settings, context);
     if let Some(global) = settings.whole("batch_size").filter(|_| !settings.is_set("gradient_accumulation_steps")) {
         let micro = settings.whole("micro_batch_size").map_or(1, |found| found.value.max(1));
         imported.set(keys::training::gradient_accumulation_steps, Some(global.map(|batch| (batch / micro).max(1))));
@@ -280,6 +281,31 @@ fn four_bits_without_qlora(imported: &mut ImportedPlan, bits: Setting<u64>, cont
             not_modelled(imported, &why);
             imported.miss(keys::lora::base_bits, why);
         }
+    }
+}
+
+/// Releases before 0.3 cast what peft's preparation raised back to 16 bits under flash attention of a Llama alone
+/// (`utils/models.py`, `load_model`); since then under any adapter (`needs_fa2_dtype or …`). What stays raised is the
+/// embeddings, the head and the norms, under autocast.
+fn keep_preparation(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    const LOADER: &str = "src/axolotl/utils/models.py";
+    let by_version = || versions::of(&context.run.versions, "axolotl")?.is_within((0, 0), (0, 3));
+    let by_text = context
+        .run
+        .files
+        .read(LOADER)
+        .ok()
+        .map(|text| text.contains("prepare_model_for_kbit_training") && !text.contains("needs_fa2_dtype or"));
+    let prepared = imported.get(keys::lora::base_bits).is_some() && !settings.is("gptq");
+    let cast = settings.is("flash_attention") && settings.is("is_llama_derived_model");
+    if !prepared || cast || by_text.or_else(by_version) != Some(true) {
+        return;
+    }
+    let half = imported.get(keys::training::precision).and_then(|found| found.value.as_str().map(str::to_owned));
+    if let Some(half) = half.filter(|word| word == "bf16" || word == "fp16") {
+        let option = "prepare_model_for_kbit_training: embeddings, head and norms in fp32".to_owned();
+        let origin = Origin::Default { framework: "axolotl before 0.3", option };
+        imported.say(keys::training::precision, format!("{half}-mixed"), origin);
     }
 }
 
