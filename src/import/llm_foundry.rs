@@ -252,7 +252,9 @@ fn attention(imported: &mut ImportedPlan, settings: &Settings, context: &ImportC
     let default = if hugging || imported.get(keys::architecture::hidden_size).is_some() {
         Setting::new("flash", default("attn_impl flash"))
     } else {
-        Setting::new("sdpa", default("attn_implementation sdpa"))
+        // `models/hf/hf_base.py`, `build_inner_model`: `if attn_implementation is None`; before 0.20, which has that argument
+        // first, by `use_flash_attention_2` alone.
+        Setting::new("eager", default("attn_implementation eager"))
     };
     imported.set(keys::training::attention, Some(word.or(named).unwrap_or(default)));
     trainer::attention::of_model(imported, context);
