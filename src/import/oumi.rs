@@ -120,6 +120,7 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     precision(imported, settings);
     low_rank(imported, settings);
     sharding(imported, settings, context);
+    quantised(imported, settings);
     match method(&who) {
         Some(TrainingMethod::Grpo) => {
             let mut own = settings.below("training.grpo");
@@ -298,6 +299,23 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings) {
             not_modelled(imported, &format!("{}: {}", found.origin, found.value.join(", ")));
         }
     }
+}
+
+/// Beside quantised weights peft's preparation raises what is not quantised to fp32, and no autocast computes in 16 bits
+/// (`builders/models.py`, `build_peft_model`). Under FSDP every module is cast back after it, adapters too (`train.py`,
+/// `coerce_model_to_dtype`).
+fn quantised(imported: &mut ImportedPlan, settings: &Settings) {
+    let told = imported.get(keys::training::precision).cloned().filter(|_| settings.is("peft.q_lora"));
+    let (Some(told), Some(_)) = (told, imported.get(keys::lora::base_bits)) else { return };
+    let Some(half) = told.value.as_str().filter(|word| *word == "bf16" || *word == "fp16") else { return };
+    if settings.is("fsdp.enable_fsdp") {
+        return imported.say(
+            keys::lora::dtype,
+            half,
+            Origin::Derived(format!("{}: all modules are cast to it", told.origin)),
+        );
+    }
+    imported.say(keys::training::precision, "fp32", default("prepare_model_for_kbit_training, without autocast"));
 }
 
 /// Modules by their names, which train no more (`src/oumi/builders/models.py`, `_freeze_model_layers`): Qwen2-VL's `visual` is
