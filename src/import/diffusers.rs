@@ -1,5 +1,6 @@
 //! The training scripts of diffusers (`examples/*/train_*.py` at 58eb52c0).
 
+mod own_adapters;
 pub mod tools;
 
 use super::common::{self, ImportContext};
@@ -127,6 +128,7 @@ fn own_script(imported: &mut ImportedPlan, settings: &Settings, context: &Import
     if imported.get(keys::lora::rank).is_none() && text.contains("get_peft_model(") && makes() {
         not_modelled(imported, &format!("{path}: adapters that peft makes; the plan trains the whole denoiser"));
     }
+    own_adapters::set(imported, context, &path, &text);
     script_effects::say_engine(imported, &path, &text);
     if text.contains("Adafactor(") {
         imported.drop(keys::training::optimizer);
