@@ -1,5 +1,5 @@
 //! open-instruct's `grpo_fast.py`: learners under DeepSpeed, placed by Ray, that train on packs of answers, and vLLM's
-//! engines beside them; files of arguments for its `finetune.py` and `dpo_tune_cache.py` (`open_instruct/grpo_fast.py`, `grpo_utils.py`, `data_loader.py`, `utils.py`,
+//! engines beside them; its `grpo.py`, which trains by OLMo-core; files of arguments for its `finetune.py` and `dpo_tune_cache.py` (`open_instruct/grpo_fast.py`, `grpo_utils.py`, `data_loader.py`, `utils.py`,
 //! `get_train_ds_config`, at b0b9a8e and in the releases of 2025).
 
 use super::arguments;
@@ -43,7 +43,17 @@ const ANSWERS: [&str; 9] =
 
 /// Whether the program is its trainer of reinforcement.
 pub fn runs(context: &ImportContext) -> bool {
-    context.program.name() == "grpo_fast.py" || context.program.path.ends_with("open_instruct.grpo_fast")
+    let named = |name: &str| {
+        context.program.name() == format!("{name}.py")
+            || context.program.path.ends_with(&format!("open_instruct.{name}"))
+    };
+    let by_olmo = || script_defaults::script_of(context).is_some_and(|(_, text)| trains_by_olmo(&text));
+    named("grpo_fast") || named("grpo") && by_olmo()
+}
+
+/// Whether a script's learners are OLMo-core's (`open_instruct/grpo_olmo_core_actor.py`), whatever is asked of DeepSpeed.
+fn trains_by_olmo(text: &str) -> bool {
+    text.contains("OLMoCoreModelGroup")
 }
 
 /// Whether settings are arguments of its scripts in a file (`configs/train_configs`, `utils.py`, `ArgumentParserPlus`).
@@ -98,10 +108,14 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         imported.say(keys::distribution::cp_comm, "a2a", default("Ulysses"));
     }
     learners(&mut imported, &settings);
-    states(&mut imported, &settings);
-    checkpointing(&mut imported, &settings, script.as_ref());
-    trainer::reentrant::of_transformers(&mut imported, &context.run.versions);
-    imported.say(keys::training::attention, "flash", default("FlashAttention, which its package requires"));
+    if let Some((path, _)) = script.as_ref().filter(|(_, text)| trains_by_olmo(text)) {
+        by_olmo(&mut imported, &settings, path);
+    } else {
+        states(&mut imported, &settings);
+        checkpointing(&mut imported, &settings, script.as_ref());
+        trainer::reentrant::of_transformers(&mut imported, &context.run.versions);
+        imported.say(keys::training::attention, "flash", default("FlashAttention, which its package requires"));
+    }
     let switched = script.as_ref().is_some_and(|(_, text)| text.contains("if args.load_ref_policy"));
     beside(&mut imported, &settings, switched);
     account(&mut imported, &settings);
@@ -124,6 +138,30 @@ fn learners(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say(keys::cluster::num_gpus, total, origin.clone());
     imported.say(keys::cluster::nodes, counts.len() as u64, origin);
     imported.miss(keys::training::gradient_accumulation_steps, "a step takes as many packs as the answers fill");
+}
+
+/// Learners of OLMo-core, whose train module decides the types, the sharding and what is recomputed; what DeepSpeed is told is
+/// read by nobody (`grpo_olmo_core_actor.py`, `setup_model`).
+fn by_olmo(imported: &mut ImportedPlan, settings: &Settings, path: &str) {
+    not_modelled(
+        imported,
+        &format!("{path} trains by OLMo-core's train module, whose types and shards are not followed"),
+    );
+    for key in [
+        keys::training::precision,
+        keys::training::optimizer,
+        keys::training::attention,
+        keys::training::activation_checkpointing,
+        keys::distribution::sharding,
+        keys::distribution::engine,
+    ] {
+        imported.miss(key, format!("{path}: OLMo-core's train module decides it"));
+    }
+    let idle = |name: &&&str| settings.is_set(name);
+    for name in ["deepspeed_stage", "deepspeed_zpg", "deepspeed_offload_param"].iter().filter(idle) {
+        imported.note(format!("--{name}: read by nobody in {path}"));
+        settings.accept(name);
+    }
 }
 
 /// DeepSpeed around torch's `AdamW`: bf16 with fp32 masters, gradients summed in fp32 (`get_train_ds_config`).
