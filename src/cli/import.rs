@@ -11,7 +11,7 @@ use crate::app::Import;
 use crate::catalog::Catalog;
 use crate::import::{self, ImportedPlan, ProcessView, Refused};
 use crate::observe;
-use crate::plan::{self, Document, LoadedPlan, MAX_BYTES};
+use crate::plan::{self, Document, Fault, LoadedPlan, MAX_BYTES};
 
 pub fn run(args: &ImportArgs, catalog: &Catalog, streams: &mut Streams) -> Result<Exit, Failure> {
     let files = HostFiles { folder: std::env::current_dir().ok(), root: None };
@@ -106,7 +106,9 @@ fn spelled(path: &Path, text: &str, catalog: &Catalog) -> Result<(LoadedPlan, Im
     let (heading, imported) = of_text(path, text, &run, catalog)?;
     let name = path.display().to_string();
     let loaded = LoadedPlan::from_text("", &imported.yaml(&heading));
-    Ok((loaded.map_err(|faults| plans::refused(Some(&name), faults))?, imported))
+    // The text that they have places in is nobody's.
+    let unplaced = |faults: Vec<Fault>| faults.into_iter().map(|fault| Fault { at: None, ..fault }).collect::<Vec<_>>();
+    Ok((loaded.map_err(|faults| plans::refused(Some(&name), unplaced(faults)))?, imported))
 }
 
 /// What a plan out of that file is called: `config.json` says no more than its folder does.

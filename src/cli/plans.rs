@@ -14,6 +14,8 @@ pub struct PlanSource {
     pub name: String,
     /// What stands before a fault's line; none for a plan that has no text of the user's.
     file: Option<String>,
+    /// Whether it was read from another tool's file: its text is then nobody's to look at.
+    imported: bool,
     loaded: LoadedPlan,
 }
 
@@ -38,9 +40,20 @@ impl PlanSource {
         refused(self.file.as_deref(), self.placed(faults))
     }
 
-    /// Such faults at their places.
+    /// Such faults at their places; of an imported plan with the origin of the key's value instead.
     pub fn placed(&self, faults: Vec<Fault>) -> Vec<Fault> {
-        faults.into_iter().map(|fault| self.loaded.document.placed(fault)).collect()
+        let placed = faults.into_iter().map(|fault| self.loaded.document.placed(fault));
+        placed.map(|fault| if self.imported { self.with_origin(fault) } else { fault }).collect()
+    }
+
+    /// A fault with what stands beside the key's value as its origin, and no place.
+    fn with_origin(&self, fault: Fault) -> Fault {
+        let line = fault.at.and_then(|at| self.loaded.document.text().lines().nth(at.line.checked_sub(1)?));
+        let message = match line.and_then(|line| line.split_once(" # ")) {
+            Some((_, origin)) => format!("{} ({})", fault.message, origin.trim()),
+            None => fault.message,
+        };
+        Fault { at: None, message, ..fault }
     }
 
     /// The plan of a document of a stream, which has so many lines before it.
@@ -50,7 +63,7 @@ impl PlanSource {
             return Err(vec![Fault::of("", EMPTY)]);
         }
         let loaded = LoadedPlan::from_document(&name, Document::parse_part(&text, lines_before)?)?;
-        Ok(Self { file: Some(name.clone()), name, loaded })
+        Ok(Self { file: Some(name.clone()), name, imported: false, loaded })
     }
 }
 
@@ -64,7 +77,9 @@ pub fn of_file(word: &str, streams: &mut Streams) -> (Vec<PlanSource>, Exit) {
             (Vec::new(), streams.end(Err(Failure::usage(format!("{word}: {EMPTY}")))))
         }
         Ok(loaded) => {
-            (vec![PlanSource { name: named(word, &loaded), file: Some(word.to_owned()), loaded }], Exit::Done)
+            let imported = loaded.path.is_none();
+            let name = named(word, &loaded);
+            (vec![PlanSource { name, file: Some(word.to_owned()), imported, loaded }], Exit::Done)
         }
         Err(failure) => (Vec::new(), streams.end(Err(failure))),
     }
@@ -104,7 +119,7 @@ fn of_stream(streams: &mut Streams) -> (Vec<PlanSource>, Exit) {
     for (at, document) in documents.into_iter().enumerate() {
         let name = if several { format!("{NAME}#{}", at + 1) } else { NAME.to_owned() };
         match LoadedPlan::from_document(&name, document) {
-            Ok(loaded) => plans.push(PlanSource { name, file: Some(NAME.to_owned()), loaded }),
+            Ok(loaded) => plans.push(PlanSource { name, file: Some(NAME.to_owned()), imported: false, loaded }),
             Err(faults) => exit = exit.and(streams.end(Err(refused(Some(NAME), faults)))),
         }
     }
@@ -151,7 +166,7 @@ pub fn change(set: &[String]) -> Result<Change, Fault> {
 /// A plan that was put together from the words of the command line, its `name`.
 pub fn of_words(name: String, value: &Value, streams: &mut Streams) -> (Vec<PlanSource>, Exit) {
     match LoadedPlan::from_text(&name, &value.to_string()) {
-        Ok(loaded) => (vec![PlanSource { name, file: None, loaded }], Exit::Done),
+        Ok(loaded) => (vec![PlanSource { name, file: None, imported: false, loaded }], Exit::Done),
         Err(faults) => (Vec::new(), streams.end(Err(refused(None, faults)))),
     }
 }

@@ -35,6 +35,14 @@ impl Batch {
     }
 }
 
+/// What a fault of the batch says where nobody tells how many GPUs there are.
+fn assumed_gpus(plan: &Plan, degrees: &Degrees) -> String {
+    if plan.gpus().is_some() && !plan.leaves_nodes_open() {
+        return String::new();
+    }
+    format!("; cluster.num_gpus is not told: {} assumed", degrees.num_gpus)
+}
+
 /// `batch_size` = `micro_batch_size` x `gradient_accumulation_steps` x `data_parallel`.
 pub(super) fn resolve(
     plan: &Plan,
@@ -64,7 +72,7 @@ pub(super) fn resolve(
                         "{global} is no multiple of training.micro_batch_size {micro} x distribution.data_parallel \
                          {ranks} = {each}"
                     ),
-                };
+                } + &assumed_gpus(plan, degrees);
                 notes.fault(keys::model::batch_size, fault);
                 return None;
             }
