@@ -132,12 +132,13 @@ fn gpus(plan: &Plan, notes: &mut Notes) -> Option<u64> {
     let cluster = &plan.cluster;
     let of_degrees = gpus_of_degrees(plan);
     let num_gpus = plan.gpus().unwrap_or_else(|| {
-        notes.assume(keys::cluster::num_gpus, of_degrees);
+        notes.assume(keys::cluster::num_gpus, format!("{of_degrees}, not told"));
         of_degrees
     });
     if let Some(nodes) = cluster.nodes {
         if plan.leaves_nodes_open() {
-            notes.assume(keys::cluster::gpus_per_node, USUAL_PER_NODE);
+            let said = format!("{num_gpus}, not told: {USUAL_PER_NODE} a node");
+            notes.assume(keys::cluster::num_gpus, said);
         }
         if let Some(fault) = misfit(num_gpus, nodes, cluster.gpus_per_node) {
             notes.fault(keys::cluster::num_gpus, fault);
