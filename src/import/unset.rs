@@ -6,7 +6,7 @@ use super::imported::ImportedPlan;
 use super::shell::Script;
 
 /// Says which variables of a command have no value here: nothing stands for them, and something may in the run.
-pub fn note(imported: &mut ImportedPlan, unset: &[String], script: &Script) {
+pub fn note(imported: &mut ImportedPlan, unset: &[String], script: &Script, text: &str) {
     let mut names: Vec<&str> = Vec::new();
     for name in unset {
         if !names.contains(&name.as_str()) {
@@ -19,16 +19,30 @@ pub fn note(imported: &mut ImportedPlan, unset: &[String], script: &Script) {
     let unread: Vec<&str> = script.unread.iter().map(String::as_str).filter(|path| !sets_up_the_shell(path)).collect();
     let from = if unread.is_empty() { String::new() } else { format!(" ({} could not be read)", unread.join(", ")) };
     let (branches, nowhere): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| script.skips(name));
-    for (names, set) in [(nowhere, "nowhere in the script"), (branches, "only in a branch that was not followed")] {
+    let (blank, nowhere): (Vec<&str>, Vec<&str>) = nowhere.into_iter().partition(|name| is_placeholder(text, name));
+    for (names, set) in [
+        (nowhere, "set nowhere in the script"),
+        (blank, "a placeholder in the script"),
+        (branches, "set only in a branch that was not followed"),
+    ] {
         if !names.is_empty() {
             let names = names.iter().map(|name| format!("${name}")).collect::<Vec<_>>().join(", ");
-            imported.note(format!("set {set}, taken as nothing or unknown: {names}{from}"));
+            imported.note(format!("{set}, taken as nothing or unknown: {names}{from}"));
         }
     }
     if let Some(file) = unread.first() {
         imported.unread = Some((*file).to_owned());
         imported.distrust();
     }
+}
+
+/// Whether a script leaves a variable to who runs it: `CHECKPOINT_PATH=<Specify path>`, which a shell reads as a file to
+/// take its input from.
+fn is_placeholder(text: &str, name: &str) -> bool {
+    text.lines().any(|line| {
+        let value = line.trim_start().trim_start_matches("export ").strip_prefix(name);
+        value.and_then(|rest| rest.strip_prefix("=<")).is_some_and(|rest| rest.contains('>'))
+    })
 }
 
 /// Says which variables of a command have another value where the run's surroundings set what nobody sets here.

@@ -190,7 +190,8 @@ fn of_started(
         files: &written,
     };
     let mut imported = of_command(&inner, catalog);
-    unset::note(&mut imported, &unset, script);
+    let text = around.files.read(name).unwrap_or_default();
+    unset::note(&mut imported, &unset, script, &text);
     unset::note_doubts(&mut imported, &doubts);
     // Python finds modules beside its program and among what is installed, wherever a shell stands.
     let found: Vec<String> = written.elsewhere().into_iter().filter(|path| !path.ends_with(".py")).collect();
