@@ -71,7 +71,7 @@ pub fn complete(imported: &mut ImportedPlan, name: &str, content: &str, context:
             imported.notes.retain(|note| note != trainer::NO_SCRIPT);
         }
         let before = imported.json();
-        merge(imported, &found);
+        merge(imported, &found, context.run.world);
         // A neighbour that says nothing more is not worth a word.
         if first.neighbour && imported.json() != before {
             imported.note(told);
@@ -181,11 +181,10 @@ pub fn started(words: &[String], name: &str, context: &ImportContext) -> Importe
 }
 
 /// Takes what all commands say alike and the file leaves open; what they say differently is open.
-fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
+fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)], world: Option<u64>) {
     let [(first, plan), others @ ..] = found else { return };
-    let open = |imported: &ImportedPlan, key: &str| {
-        imported.get(key).is_none_or(|told| matches!(told.origin, Origin::Default { .. } | Origin::Derived(_)))
-    };
+    let states_gpus = states_gpus(imported);
+    let open = |imported: &ImportedPlan, key: &str| is_open(imported, key);
     // Of a neighbour's command only the launcher and the script are this file's.
     let adapts = imported.get(keys::lora::rank).is_some();
     let launched = |key: &str| {
@@ -210,29 +209,25 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
         ranks(imported).is_some_and(|ranks| plan.whole(keys::cluster::num_gpus).is_some_and(|all| all != ranks));
     let counts = |key: &str| other && key.starts_with("cluster.");
     let told = plan.values.iter().filter(|value| own(value.key) && !follows(value) && !counts(value.key));
-    for InferredValue { key, value, origin } in told {
+    for inferred in told {
+        let InferredValue { key, value, origin } = inferred;
         if !open(imported, key) && !is_engines_own(imported, plan, key, value) {
-            let told = imported.get(key).filter(|told| told.value != *value);
-            // A script's own argument was taken at its default.
-            let of_script =
-                told.is_some_and(|told| matches!(&told.origin, Origin::File { name, .. } if name.ends_with(".py")));
-            if of_script && others.is_empty() && matches!(origin, Origin::Argument(_)) {
-                imported.say(key, value.clone(), Origin::Program(format!("{}: {origin}", first.place)));
-            } else if told.is_some() && matches!(origin, Origin::Argument(_)) && !first.neighbour {
-                imported.note(format!("{}: {origin} {value} goes over the file's own {key}", first.place));
-            }
+            said_otherwise(imported, (first, others.is_empty()), inferred);
             continue;
         }
         if others.iter().all(|(_, other)| other.get(key).is_some_and(|told| told.value == *value)) {
             let same = imported.get(key).is_some_and(|told| told.value == *value);
+            // The user's own word no text says.
+            let given = world.is_some() && key.starts_with("cluster.") && origin.to_string() == "--gpus";
             let origin = match origin {
                 Origin::Default { .. } | Origin::Derived(_) => origin.clone(),
+                said if given => said.clone(),
                 said => Origin::Program(format!("{}: {said}", first.place)),
             };
             if !same {
                 imported.say(key, value.clone(), origin);
             }
-        } else if !first.neighbour {
+        } else if !first.neighbour && !(states_gpus && matches!(origin, Origin::Default { .. })) {
             imported.drop(key);
             imported.miss(key, format!("{} starts the file in several ways", first.place));
         }
@@ -252,6 +247,37 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)]) {
     for line in plan.notes.iter().filter(of_options) {
         imported.note(line.clone());
     }
+}
+
+/// What a command says of a key that the file does not leave open: over a default of the script's it counts, where it is the
+/// `only` one; else it is noted.
+fn said_otherwise(imported: &mut ImportedPlan, (command, only): (&Documented, bool), inferred: &InferredValue) {
+    let InferredValue { key, value, origin } = inferred;
+    let Some(told) = imported.get(key).filter(|told| told.value != *value) else { return };
+    if !matches!(origin, Origin::Argument(_)) {
+        return;
+    }
+    // A script's own argument was taken at its default.
+    let of_script = matches!(&told.origin, Origin::File { name, .. } if name.ends_with(".py"));
+    if of_script && only {
+        imported.say(key, value.clone(), Origin::Program(format!("{}: {origin}", command.place)));
+    } else if !command.neighbour {
+        let what = format!("{origin}, {key} {value}, goes over the file's own {key}, which is taken");
+        imported.note(format!("{}: there {what}", command.place));
+    }
+}
+
+/// Whether the file itself states its nodes and the GPUs of each.
+fn states_gpus(imported: &ImportedPlan) -> bool {
+    let own = |key: &&str| imported.get(key).is_some_and(|told| matches!(told.origin, Origin::File { .. }));
+    [keys::cluster::nodes, keys::cluster::gpus_per_node].iter().all(own)
+}
+
+/// Whether the file leaves a key open; the product of its own nodes and GPUs it does not.
+fn is_open(imported: &ImportedPlan, key: &str) -> bool {
+    let unsaid = |origin: &Origin| matches!(origin, Origin::Default { .. } | Origin::Derived(_));
+    let follows = key == keys::cluster::num_gpus && states_gpus(imported);
+    imported.get(key).is_none_or(|told| !follows && unsaid(&told.origin))
 }
 
 /// The ranks of degrees of which the file itself states the data-parallel one.
