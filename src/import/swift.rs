@@ -153,7 +153,7 @@ fn task(imported: &mut ImportedPlan, settings: &Settings) {
     let core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
     let classes = match found.value.as_str() {
         "causal_lm" | "generative_reranker" => return,
-        "seq_cls" if !core => settings.whole("num_labels").filter(|found| found.value > 0),
+        "seq_cls" => settings.whole("num_labels").filter(|found| found.value > 0),
         "reranker" if !core => Some(Setting::new(1, found.origin.clone())),
         _ => None,
     };

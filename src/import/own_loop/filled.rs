@@ -15,6 +15,7 @@ use crate::python::ScriptReader;
 use crate::python_calls::call;
 use crate::python_models::{made_anew, models};
 use crate::script_adapters::LoadedWeights;
+use crate::script_defaults::script_of;
 use crate::script_doubts::code;
 use crate::settings::Settings;
 use crate::trainer::reentrant;
@@ -145,7 +146,12 @@ impl Filled<'_> {
 impl OwnLoop {
     pub(super) fn fill(&mut self, settings: &mut Settings, file: &Settings, context: &ImportContext) {
         let known = file.clone().with(settings.clone());
-        let reader = ScriptReader::of_project(&self.path, &self.text, &self.text, known, context.outside());
+        // What the loop's text begins with is its script.
+        let script =
+            script_of(context).filter(|(path, text)| *path == self.path && self.text.starts_with(text.as_str()));
+        let lines = script.map_or_else(|| self.text.lines().count(), |(_, text)| text.lines().count());
+        let reader = ScriptReader::of_project(&self.path, &self.text, &self.text, known, context.outside())
+            .with_named_lines(lines);
         let path = self.path.clone();
         let mut filled = Filled { found: Settings::default(), settings, path: &path };
         let batch =

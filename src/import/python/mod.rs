@@ -60,6 +60,8 @@ pub struct ScriptReader<'a> {
     whole: &'a str,
     /// How many lines it has without those modules.
     lines: usize,
+    /// How many of them are the named file's.
+    named_lines: usize,
     /// The script's own arguments: their defaults, and what its command gives.
     own: Settings,
     script: RefCell<FollowedScript<'a>>,
@@ -102,6 +104,7 @@ impl<'a> ScriptReader<'a> {
             content,
             whole,
             lines: content.lines().count(),
+            named_lines: content.lines().count(),
             own,
             script: RefCell::new(script),
             asked: Cell::new(false),
@@ -109,6 +112,11 @@ impl<'a> ScriptReader<'a> {
             divided: Cell::new(false),
             open: Cell::new(false),
         }
+    }
+
+    /// The same, of whose text only the first lines are the named file's.
+    pub fn with_named_lines(self, named_lines: usize) -> Self {
+        Self { named_lines, ..self }
     }
 
     /// Where the script lies.
@@ -362,8 +370,10 @@ impl<'a> ScriptReader<'a> {
 
     /// Where the script says something: in a line of its own, or in a module of its project.
     fn origin(&self, line: Option<usize>, key: &str) -> Origin {
-        let own = |line: &usize| *line <= self.lines;
-        Origin::File { name: self.name.to_owned(), line: line.filter(own), key: key.to_owned() }
+        let own = line.filter(|line| *line <= self.named_lines);
+        let elsewhere = self.named_lines < self.lines && line != own;
+        let name = if elsewhere { format!("a module of {}", self.name) } else { self.name.to_owned() };
+        Origin::File { name, line: own, key: key.to_owned() }
     }
 
     fn put(

@@ -12,8 +12,8 @@ use crate::text::arguments;
 /// Keys of a plan, and what a shape has there.
 type Shape = &'static [(&'static str, DefaultValue)];
 
-/// `llama3_configs` and `deepseekv3_configs` (`torchtitan/models/*/__init__.py`).
-const MODELS: [(&str, Shape); 2] = [
+/// `llama3_configs`, `llama4_configs` and `deepseekv3_configs` (`torchtitan/models/*/__init__.py`).
+const MODELS: [(&str, Shape); 3] = [
     // TransformerModelArgs(dim=256, n_layers=6, n_heads=16, vocab_size=2048)
     ("llama3", &[(keys::architecture::intermediate_size, DefaultValue::Whole(768))]),
     (
@@ -31,9 +31,22 @@ const MODELS: [(&str, Shape); 2] = [
             (keys::mla::v_head_dim, DefaultValue::Whole(128)),
         ],
     ),
+    // Two thirds of 4 x 256, up to a multiple of 256; of experts, and of the one that every token visits, half of that (its
+    // `model.py`, `TransformerBlock`: `hidden_dim_denom`).
+    (
+        "llama4",
+        &[
+            (keys::architecture::intermediate_size, DefaultValue::Whole(768)),
+            (keys::moe::num_experts, DefaultValue::Whole(8)),
+            (keys::moe::experts_per_token, DefaultValue::Whole(1)),
+            (keys::moe::intermediate_size, DefaultValue::Whole(512)),
+            (keys::moe::shared_intermediate_size, DefaultValue::Whole(512)),
+            (keys::moe::layer_frequency, DefaultValue::Whole(2)),
+        ],
+    ),
 ];
 
-/// What both have alike.
+/// What all have alike.
 const ALIKE: Shape = &[
     (keys::architecture::activation, DefaultValue::Text("swiglu")),
     (keys::architecture::norm, DefaultValue::Text("rmsnorm")),
@@ -58,6 +71,11 @@ pub(super) fn set(
 ) -> bool {
     let Some((_, shape)) = MODELS.iter().find(|(name, _)| *name == model) else { return false };
     let own = own_sizes(flavor, context);
+    // The widths follow from this one, and `debugmodel_irope` of Llama 4 attends otherwise.
+    let wider = own.iter().any(|(name, size)| name == "dim" && *size != 256);
+    if wider || model == "llama4" && flavor.value.contains('_') {
+        return false;
+    }
     for (name, key, usual) in SIZES {
         // Before it had one the tokenizer's was taken (`train.py`: `model_config.vocab_size = tokenizer.n_words`).
         if name == "vocab_size" && !own.is_empty() && own.iter().all(|(own, _)| own != name) {
