@@ -227,7 +227,7 @@ fn merge(imported: &mut ImportedPlan, found: &[(Documented, ImportedPlan)], worl
             if !same {
                 imported.say(key, value.clone(), origin);
             }
-        } else if !first.neighbour && !(states_gpus && matches!(origin, Origin::Default { .. })) {
+        } else if !(first.neighbour || states_gpus && matches!(origin, Origin::Default { .. })) {
             imported.drop(key);
             imported.miss(key, format!("{} starts the file in several ways", first.place));
         }

@@ -74,20 +74,28 @@ fn renamed(text: &str, own: &str, original: &str) -> String {
     written
 }
 
-/// The text of a script as [`project_text`] has it, without functions of the modules that nothing calls by name: what other scripts of the project do.
+/// The text of a script as [`project_text`] has it, without functions and classes of the modules that nothing calls by name, which
+/// an import is not: what other scripts of the project do.
 pub fn called_text(context: &ImportContext, path: &str, text: &str) -> String {
     let whole = project_text(context, path, text);
     let modules = whole.get(text.len()..).unwrap_or("");
     let (mut kept, mut functions) = (text.to_owned(), Vec::new());
+    let mut using = text.to_owned();
     for block in blocks(modules) {
-        match function(&block) {
+        match defined(&block) {
             Some(name) => functions.push((name.to_owned(), block)),
-            None => kept.push_str(&block),
+            None => {
+                using.push_str(&without_imports(&block));
+                kept.push_str(&block);
+            }
         }
     }
     loop {
-        let (called, others): (Vec<_>, Vec<_>) = functions.into_iter().partition(|(name, _)| is_word(&kept, name));
-        called.iter().for_each(|(_, block)| kept.push_str(block));
+        let (called, others): (Vec<_>, Vec<_>) = functions.into_iter().partition(|(name, _)| is_word(&using, name));
+        for (_, block) in &called {
+            using.push_str(&without_imports(block));
+            kept.push_str(block);
+        }
         if called.is_empty() {
             return kept;
         }
@@ -99,7 +107,11 @@ pub fn called_text(context: &ImportContext, path: &str, text: &str) -> String {
 fn blocks(text: &str) -> Vec<String> {
     let mut blocks: Vec<String> = vec![String::new()];
     for line in text.split_inclusive('\n') {
-        if ["def ", "async def ", "class ", "@"].iter().any(|start| line.starts_with(start)) {
+        let starts = ["def ", "async def ", "class ", "@"].iter().any(|start| line.starts_with(start));
+        // What decorates belongs to what it decorates.
+        let decorated = blocks.last().is_some_and(|block| block.starts_with('@') && defined(block).is_none());
+        let ended = || is_statement(line) && blocks.last().is_some_and(|block| is_whole(block));
+        if starts && !decorated || ended() {
             blocks.push(String::new());
         }
         if let Some(block) = blocks.last_mut() {
@@ -109,10 +121,39 @@ fn blocks(text: &str) -> Vec<String> {
     blocks
 }
 
-/// The name of the function that a block is.
-fn function(block: &str) -> Option<&str> {
-    let rest = block.strip_prefix("async ").unwrap_or(block).strip_prefix("def ")?;
-    rest.split('(').next().map(str::trim).filter(|name| is_name(name))
+/// Whether a line at the left margin sets a name or imports something: no function or class goes on there.
+fn is_statement(line: &str) -> bool {
+    let named = line.split_once(" = ").is_some_and(|(name, _)| is_name(name.split(':').next().unwrap_or(name)));
+    named || line.starts_with("import ") || line.starts_with("from ") && line.contains(" import ")
+}
+
+/// Whether a block is a function or a class, and no text in it is still open.
+fn is_whole(block: &str) -> bool {
+    let closed = |quote: &str| block.matches(quote).count().is_multiple_of(2);
+    defined(block).is_some() && closed("\"\"\"") && closed("'''")
+}
+
+/// The name of the function or the class that a block is, behind what decorates it.
+fn defined(block: &str) -> Option<&str> {
+    let starts = |line: &&str| ["def ", "async def ", "class "].iter().any(|start| line.starts_with(start));
+    let line = block.lines().find(starts)?;
+    let rest = line.strip_prefix("async ").unwrap_or(line);
+    let rest = rest.strip_prefix("def ").or_else(|| rest.strip_prefix("class "))?;
+    rest.split(['(', ':']).next().map(str::trim).filter(|name| is_name(name))
+}
+
+/// A text without its statements of import, over several lines too.
+fn without_imports(text: &str) -> String {
+    let mut within = false;
+    let mut kept = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let begins = line.trim_start().starts_with("from ") && line.contains(" import ");
+        if !within && !begins {
+            kept.push_str(line);
+        }
+        within = (within || begins && line.contains('(')) && !line.contains(')');
+    }
+    kept
 }
 
 /// Whether a name stands in a text by itself, or behind a module's.

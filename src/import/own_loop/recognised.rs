@@ -5,7 +5,7 @@ use super::super::python_calls::is_script;
 use super::super::script_classes;
 use super::super::script_defaults::script_of;
 use super::super::script_doubts::code;
-use super::super::script_modules::project_text;
+use super::super::script_modules::{called_text, project_text};
 use super::lightning;
 
 /// Whether the script that runs trains a model of transformers by its own text: with a loop of its own, or with a
@@ -53,8 +53,9 @@ pub fn training_text(context: &ImportContext) -> Option<(String, String)> {
     if !named || trains(&text) {
         return Some((path, text));
     }
-    let whole = project_text(context, &path, &text);
-    Some((path, if trains(&whole) { whole } else { text }))
+    // A module may lend it functions and train by others, which it never calls.
+    let called = called_text(context, &path, &text);
+    Some((path, if trains(&called) { called } else { text }))
 }
 
 /// Whether a script leaves its training to modules that are not read: neither a Trainer nor a loop is in what is.

@@ -58,9 +58,8 @@ pub struct ScriptReader<'a> {
     name: &'a str,
     content: &'a str,
     whole: &'a str,
-    /// How many lines it has without those modules.
+    /// How many lines it has without those modules, and how many of them are the named file's.
     lines: usize,
-    /// How many of them are the named file's.
     named_lines: usize,
     /// The script's own arguments: their defaults, and what its command gives.
     own: Settings,
