@@ -219,13 +219,13 @@ const STANDARD: [(f64, u64, u64, u64, u64, u64, u64); 8] = [
 ];
 
 /// Layers of the deepest model that stands in for a bare size.
-pub const MOST_LAYERS: f64 = 10_000.0;
+const MOST_LAYERS: f64 = 10_000.0;
 
 /// A Llama-like model of about `billions` parameters: the nearest published shape, with as many layers
 /// as come nearest to the size.
 ///
 /// # Errors
-/// Where the size is not a positive number, is beyond 100 000 billion, or asks for more than [`MOST_LAYERS`] of the widest.
+/// Where the size is not a positive number, is beyond 100 000 billion, or asks for more than 10 000 of the widest layers.
 pub fn of_size(billions: f64) -> Result<(Architecture, Vec<String>), Fault> {
     if !(billions > 0.0 && billions <= 1e5) {
         return Err(Fault::of(
