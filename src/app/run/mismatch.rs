@@ -3,6 +3,7 @@
 
 use crate::app::monitor::SourceState;
 use crate::app::state::State;
+use crate::model::DecoderOutput;
 use crate::plan::keys;
 use crate::predict::{Job, Prediction};
 use crate::reading::{DeviceSample, HookAbout, SourceKind};
@@ -150,7 +151,9 @@ fn model(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch> 
 pub(super) fn other_adapters(trained: u64, job: &Job, prediction: &Prediction) -> Option<String> {
     let planned = prediction.params.trainable;
     let differs = trained.abs_diff(planned) as f64 > SAME_SIZE * planned as f64;
-    let rank = job.training.lora.as_ref().filter(|_| differs && prediction.num_gpus == 1)?.rank;
+    // peft trains a head of classes beside the adapters (peft/peft_model.py, `modules_to_save`), which no plan's adapters are.
+    let says_tokens = job.decoder().is_some_and(|decoder| decoder.says == DecoderOutput::Tokens);
+    let rank = job.training.lora.as_ref().filter(|_| differs && says_tokens && prediction.num_gpus == 1)?.rank;
     let (trained, planned) = (parameter_count(trained), parameter_count(planned));
     Some(format!("{trained} trained parameters, the plan's adapters of rank {rank} have {planned}"))
 }

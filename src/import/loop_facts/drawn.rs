@@ -19,11 +19,14 @@ impl Script<'_> {
     fn cuts_what_it_draws(&self) -> bool {
         let drawn = code(self.text).filter(|line| line.contains("torch.randint("));
         let mut names = drawn.filter_map(|line| line.split_once('=')).map(|(name, _)| name.trim());
-        // `x[:, :-1]` keeps all samples.
         let cuts = |name: &str| {
+            // `x[:, :-1]` keeps all samples, `x[:8]` does not.
             let item = format!("{name}[");
             let mut items = self.text.split(item.as_str()).skip(1);
-            items.any(|index| !index.trim_start().starts_with(':'))
+            let methods = [".split(", ".chunk(", ".view(", ".reshape("].map(|method| format!("{name}{method}"));
+            let functions = ["batch(", "index_select(", "gather("].map(|function| format!("{function}{name},"));
+            items.any(|index| !index.trim_start().starts_with(":,"))
+                || methods.iter().chain(&functions).any(|part| self.text.contains(part))
         };
         !self.has(&["DataLoader("]) && names.any(|name| is_name(name) && cuts(name))
     }

@@ -170,7 +170,10 @@ impl Script<'_> {
         }
         // timm's models (timm/models/_manipulate.py).
         let switched = self.reader.passed(&["set_grad_checkpointing"], "0");
+        let whose = self.text.split(".set_grad_checkpointing").next().unwrap_or_default();
+        let is_trained = types::MODELS.iter().any(|name| whose.ends_with(name));
         if let [(PassedArgument::Plain(told), true)] = switched.as_slice()
+            && is_trained
             && let Some(on) = told.value.as_bool()
         {
             return Some(Setting::new(if on { "full" } else { "none" }, self.says("set_grad_checkpointing")));

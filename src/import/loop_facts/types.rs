@@ -42,7 +42,7 @@ const ELSEWHERE: [&str; 10] = [
 ];
 
 /// What scripts call the model that trains.
-const MODELS: [&str; 6] = ["model", "net", "network", "gpt", "lm", "self.model"];
+pub(super) const MODELS: [&str; 6] = ["model", "net", "network", "gpt", "lm", "self.model"];
 
 /// What the weights of a script's model are stored in.
 enum StoredType {
@@ -73,11 +73,18 @@ impl Script<'_> {
                 Some(Setting::new(word, self.says("autocast(")))
             }
             // Its autocast is off, and nothing else in it makes another type.
-            Autocast::None if self.is_whole && !ELSEWHERE.iter().any(|part| lower.contains(part)) => {
+            Autocast::None
+                if self.is_whole && !self.makes_types() && !ELSEWHERE.iter().any(|part| lower.contains(part)) =>
+            {
                 Some(Setting::new("fp32", self.says("no autocast that is on")))
             }
             Autocast::None | Autocast::Open => None,
         }
+    }
+
+    /// Whether something but an autocast is made in a type that is named: a layer, a policy of an engine.
+    fn makes_types(&self) -> bool {
+        code(self.text).any(|line| line.contains("dtype=") && !line.contains("autocast("))
     }
 
     fn stored_in(&self) -> StoredType {

@@ -26,13 +26,15 @@ impl LineFormat for Columns {
     }
 
     fn read(&mut self, line: &str) -> Option<LineFacts> {
-        if let Some(names) = names(line) {
-            self.names = Some(names);
+        if let Some((between, names, is_table)) = names(line) {
+            // A table without a loss ends the one before it.
+            self.names = is_table.then_some((between, names));
             return None;
         }
         let (between, names) = self.names.as_ref()?;
         let cells: Vec<&str> = line.trim_end().split(*between).map(str::trim).collect();
-        if cells.len() != names.len() {
+        // `3,141` may be a number.
+        if cells.len() != names.len() || cells.len() < 3 && !line.contains('.') {
             return None;
         }
         // A cell without a number is one that this step does not tell.
@@ -46,8 +48,8 @@ impl LineFormat for Columns {
     }
 }
 
-/// A line of names, each another.
-fn names(line: &str) -> Option<(char, Vec<String>)> {
+/// A line of names with a step among them, and whether a loss is there too.
+fn names(line: &str) -> Option<(char, Vec<String>, bool)> {
     let between = [',', ';', '\t'].into_iter().find(|between| line.contains(*between))?;
     let cells: Vec<String> = line.trim().split(between).map(|name| name.trim().trim_matches('"').to_owned()).collect();
     let is_name = |name: &String| {
@@ -55,8 +57,8 @@ fn names(line: &str) -> Option<(char, Vec<String>)> {
         name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.chars().all(good)
     };
     let has = |known: &[&str]| cells.iter().any(|cell| known.contains(&cell.as_str()));
-    let is_table = cells.len() <= MOST && cells.iter().all(is_name) && has(&STEP) && has(&LOSS);
-    is_table.then_some((between, cells))
+    let (is_header, has_loss) = (cells.len() <= MOST && cells.iter().all(is_name) && has(&STEP), has(&LOSS));
+    is_header.then_some((between, cells, has_loss))
 }
 
 #[cfg(test)]
@@ -76,6 +78,16 @@ mod tests {
         for line in ["1,2", "a,b,c,d", "232,2.7785,0.001,fast", "saved step, loss and lr, all of it"] {
             assert_eq!(columns.read(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn a_table_of_an_evaluation_ends_the_one_before() {
+        let mut columns = Columns::default();
+        columns.read("step,loss");
+        assert_eq!(columns.read("200,2.4").unwrap().loss, Some(2.4));
+        assert_eq!(columns.read("3,141"), None, "a number perhaps");
+        columns.read("step,val_loss");
+        assert_eq!(columns.read("200,3.9"), None);
     }
 
     #[test]

@@ -7,13 +7,13 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::super::facts::{LineFacts, LineFormat, count, leading_number};
+use super::words::OTHER;
 use crate::reading::LogFormat;
 use crate::units::Seconds;
 
-pub(super) const STEP: [&str; 9] = [
+pub(super) const STEP: [&str; 8] = [
     "num_updates",
     "step",
-    "steps",
     "global_step",
     "trainer/global_step",
     "train/global_step",
@@ -68,6 +68,9 @@ const DEEPEST: usize = 3;
 const SECTIONS: [&str; 9] =
     ["train", "trainer", "training", "perf", "performance", "time", "timing", "progress", "throughput"];
 
+/// Those of them that hold times.
+const DURATIONS: [&str; 5] = ["perf", "performance", "time", "timing", "throughput"];
+
 /// A name and a number of a dictionary as Python prints it, the number perhaps one of NumPy's or a tensor.
 static ENTRY: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"'([^']{1,60})':\s*(?:np\.\w+\(|tensor\()?\s*'?([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf))\b").ok()
@@ -83,7 +86,7 @@ impl LineFormat for Json {
 
     fn read(&mut self, line: &str) -> Option<LineFacts> {
         if let Some(fields) = printed(line) {
-            return facts(&fields);
+            return facts(&fields).filter(|_| !is_of_evaluation(line, &fields));
         }
         // A logger writes its own words in front.
         let line = line.get(line.find("{\"")?..)?.trim_end();
@@ -104,9 +107,21 @@ fn printed(line: &str) -> Option<Vec<(String, f64)>> {
     Some(found.filter_map(|entry| Some((entry[1].to_owned(), leading_number(&entry[2])?))).collect())
 }
 
+/// Whether a printed dictionary is an evaluation's, or may be: by the words before it, or by its own where no loss is named a
+/// training's.
+fn is_of_evaluation(line: &str, fields: &[(String, f64)]) -> bool {
+    let is_other = |text: &str| (*OTHER).as_ref().is_none_or(|pattern| pattern.is_match(text));
+    let is_trained = fields.iter().any(|(name, _)| name.contains("train") && name.contains("loss"));
+    let before = line.split("{'").next().unwrap_or_default();
+    is_other(before) || !is_trained && is_other(line)
+}
+
 /// Whether a figure is of that name, alone or in a section of training.
 fn is_named(known: &str, name: &str) -> bool {
-    let within = || known.rsplit_once('/').is_some_and(|(above, last)| last == name && SECTIONS.contains(&above));
+    // `time/step` is how long one takes.
+    let counts = |above: &str| name != "step" || !DURATIONS.contains(&above);
+    let is_of = |above: &str| SECTIONS.contains(&above) && counts(above);
+    let within = || known.rsplit_once('/').is_some_and(|(above, last)| last == name && is_of(above));
     known == name || within()
 }
 
@@ -193,5 +208,18 @@ mod tests {
         assert_eq!((facts.step, facts.loss), (Some(3), Some(1.5)));
         let facts = Json.read("{'iter': 12, 'loss': nan}").unwrap();
         assert!(facts.step == Some(12) && facts.loss.is_some_and(f64::is_nan));
+        for line in [
+            "eval: {'step': 200, 'loss': 3.7}",
+            "Validation results at 200: {'loss': 3.6, 'step': 200}",
+            "{'step': 100, 'val': {'loss': 3.9}}",
+            "val {'loss': 3.1} train {'loss': 2.5, 'step': 100}",
+            // The time of a step, and an epoch's length.
+            "{'train/loss': 2.5, 'time/step': 0.53}",
+            "{'epoch': 2, 'steps': 938, 'loss': 0.4}",
+        ] {
+            assert_eq!(Json.read(line), None, "{line}");
+        }
+        let facts = Json.read("{'train/loss': 2.5, 'time/step': 3.0, 'train/step': 90}").unwrap();
+        assert_eq!(facts.step, Some(90));
     }
 }

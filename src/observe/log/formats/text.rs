@@ -165,10 +165,12 @@ fn time(found: &Captures) -> Option<Seconds> {
     };
     // `dt 12` without a unit may be either.
     let said = positive(1).filter(|_| found.get(2).is_some()).map(|time| Seconds(time * unit(2)));
-    said.or_else(|| positive(3).map(|time| Seconds(time * unit(4))))
-        .or_else(|| positive(6).map(Seconds))
-        .or_else(|| positive(9).map(|time| Seconds(time * unit(8))))
-        .or_else(|| positive(5).or(positive(7)).map(|rate| Seconds(1.0 / rate)))
+    // `loss 2.4 it/s: 7.1`: the number before a name is another figure's.
+    let timed = [(5, 4), (6, 7), (12, 11)].into_iter();
+    let timed = timed.filter_map(|(time, of)| positive(time).map(|time| Seconds(time * unit(of)))).next();
+    said.or(timed)
+        .or_else(|| positive(9).map(Seconds))
+        .or_else(|| [3, 8, 10].into_iter().find_map(positive).map(|rate| Seconds(1.0 / rate)))
 }
 
 /// Tokens a second of the whole run. Where a number stands on either side nobody knows which is its.
@@ -280,6 +282,8 @@ mod tests {
         assert_eq!(time("step 35 loss 8.5, it/s 4"), None);
         assert_eq!(time("step 35, loss 8.5, 4.0 it/s"), Some(0.25));
         assert_eq!(time("step 35, loss 8.5, 4 steps/second"), Some(0.25));
+        assert_eq!(time("step 200 loss 2.4 it/s: 4"), Some(0.25));
+        assert_eq!(time("step 200 loss 0.4 ms/step: 250"), Some(0.25));
         assert_eq!(time("step 35, loss 8.5, 250 ms/step"), Some(0.25));
     }
 

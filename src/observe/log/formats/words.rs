@@ -8,7 +8,7 @@ use regex::Regex;
 pub type WordPattern = LazyLock<Option<Regex>>;
 
 pub static STEP: WordPattern = LazyLock::new(|| {
-    Regex::new(r"(?i)\b(?:(?:global[_ ]?step|training[_ ]step|step|steps|iter|iters|iteration|(?:num_)?updates?|schritte?|étape|etape|paso|passo)\b|iter\(train\)|\bit\s*[:=#])\s*[:=#]?\s*[\[(]?\s*(\d[\d.,]*)(?:\s*(?:/|of|von|sur|de|di)\s*(\d[\d.,]*))?")
+    Regex::new(r"(?i)\b(?:(?:global[_ ]?step|training[_ ]step|step|steps|iter|iters|iteration|num_updates?|schritte?|étape|etape|paso|passo)\b|iter\(train\)|\bit\s*[:=#])\s*[:=#]?\s*[\[(]?\s*(\d[\d.,]*)(?:\s*(?:/|of|von|sur|de|di)\s*(\d[\d.,]*))?")
         .ok()
 });
 /// A place alone, at the beginning of a line or behind its stamp: `[  45/300] loss=3.2`.
@@ -32,6 +32,8 @@ pub static TIME: WordPattern = LazyLock::new(|| {
     Regex::new(
         r"(?ix)
           \b(?: (?:step|iter)[_\ ]?time | time[_\ ]per[_\ ]step | time/step | (?:iter_)?dt )\b \s*[:=]?\s* (\d[\d.,]*)\s*(ms|s|sec)?\b
+          | (?:\d[\d.,]*\d|\d)\s+(?:steps?|it|iters?)/s(?:ec|econd)?\b\s*[:=]\s*(\d[\d.,]*)
+          | (?:\d[\d.,]*\d|\d)\s+(ms|s|sec)\s*/\s*(?:step|it|iter)\b\s*[:=]\s*(\d[\d.,]*)
           | (\d[\d.,]*\d|\d)\s*(ms|s|sec)\s*/\s*(?:step|it|iter)\b
           | (\d[\d.,]*\d|\d)\s*(?:steps?|it|iters?)/s(?:ec|econd)?\b
           | \bcompleted\ step:\ \d+,\ seconds:\ (\d[\d.,]*)
@@ -47,7 +49,7 @@ pub static TOKENS: WordPattern = LazyLock::new(|| {
 /// An evaluation's line.
 pub static OTHER: WordPattern = LazyLock::new(|| {
     Regex::new(
-        r"(?i)(?:^|[^a-z])(?:val|valid(?:at(?:e|ing|ion))?|eval(?:uat(?:e|ing|ion))?|test(?:ing)?|validier\w*|evaluier\w*|testverlust|validierungs\w*|[ée]valuation|valida[cz]i\w+|valida[cç]\w+|evalua[cç]\w+|valutazion\w+)(?:[^a-z]|$)|\[dev\]",
+        r"(?i)(?:^|[^a-z])(?:val|valid(?:at(?:e|ing|ion))?|eval(?:uat(?:e|ing|ion))?|test(?:ing)?|validier\w*|evaluier\w*|testverlust|validierungs\w*|[ée]valuation|valida[cz]i\w+|valida[cç]\w+|evalua[cç]\w+|valutazion\w+|prueba|prova|auswertung|essai)(?:[^a-z]|$)|\[dev\]",
     )
     .ok()
 });
