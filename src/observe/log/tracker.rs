@@ -159,7 +159,11 @@ impl Tracker {
     /// Time of a step from how the count moves: by the log's own stamps, or by the times at which
     /// lines arrived.
     fn pace(&mut self, step: u64, when: LineTime) {
-        let stamped = when.stamp.and_then(|stamp| self.stamped.note(step, (stamp, stamp), OfOneTime::First));
+        // A stamp of whole seconds is half of one off, either way.
+        let blur = |stamp: u64| if stamp.is_multiple_of(1000) { HALF_A_SECOND } else { 0 };
+        let stamped = when
+            .stamp
+            .and_then(|stamp| self.stamped.note(step, (stamp, stamp.saturating_sub(blur(stamp))), OfOneTime::First));
         // A line that came was written at any time since the look before.
         let since = self.looks[1].map_or(when.at.0, |before| before.0.min(when.at.0));
         let arrived = when.live.then(|| self.arrived.note(step, (when.at.0, since), OfOneTime::Last)).flatten();
@@ -187,6 +191,9 @@ enum OfOneTime {
     /// Lines that were read in one look: it came just before.
     Last,
 }
+
+/// Milliseconds.
+const HALF_A_SECOND: u64 = 500;
 
 /// A time is told where both its ends are known to this share of it.
 const SHARP: f64 = 0.25;
@@ -253,8 +260,8 @@ mod tests {
         assert_eq!(tracker.progress().step_time.value(), Some(&Seconds(1.0)));
     }
 
-    /// Ten steps a second, read once a second, or stamped with whole seconds: a step takes 0.1 s, from the second look on and
-    /// wherever the window begins.
+    /// Ten steps a second, read once a second, or stamped with whole seconds: a step takes 0.1 s, from the second look on, or from
+    /// where a second is a quarter of the time, and wherever the window begins.
     #[test]
     fn steps_that_are_told_at_one_time_are_no_steps_of_the_time_before() {
         let (mut read, mut stamped) = (Tracker::default(), Tracker::default());
@@ -262,10 +269,11 @@ mod tests {
             for number in 0..10 {
                 let told = step(second * 10 + number);
                 read.take(LogFormat::Text, &told, at(second, true));
-                stamped.take(LogFormat::Text, &told, LineTime { stamp: Some(second * 1000), ..at(0, false) });
+                stamped.take(LogFormat::Text, &told, LineTime { stamp: Some((100 + second) * 1000), ..at(0, false) });
             }
             let times = [&read, &stamped].map(|tracker| tracker.progress().step_time.value().copied());
-            assert_eq!(times, [(second > 0).then_some(Seconds(0.1)); 2], "{second} s");
+            let told = [second > 0, second >= 4].map(|is| is.then_some(Seconds(0.1)));
+            assert_eq!(times, told, "{second} s");
         }
     }
 
