@@ -88,7 +88,6 @@ pub fn run(args: &SearchArgs, catalog: &Catalog, streams: &mut Streams) -> Resul
         Answer::Plans(found) => found.ranked.first(),
         Answer::Gpus(found) => found.any.as_ref().map(|(_, plan)| plan),
         Answer::Change(found) => found.as_ref().as_ref().and_then(|found| Some(&found.plans.first()?.ranked)),
-        // A published model before a made-up size.
         // A published model before a made-up size, and before both what a host must hold that no plan speaks of.
         Answer::Model(found) => [&found.kept, &found.any].into_iter().find_map(|LargestModel { preset, billions }| {
             preset.as_ref().map(|(_, plan)| plan).or(billions.as_ref().map(|(_, plan)| plan))

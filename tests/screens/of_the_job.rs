@@ -58,3 +58,26 @@ fn a_job_that_no_gpu_is_of_is_said() {
     assert!(state.run.comparison.is_none());
     assert!(screen(&state, &look(), (120, 40)).contains("no GPU is of namespace=nosuch"));
 }
+
+/// The job that was picked ends, and is submitted again under another number.
+#[test]
+fn a_job_that_was_picked_is_picked_anew() {
+    let mut state = opened("mine");
+    let of = |state: &State, interval: u64, job: &str| {
+        let mut sample = beside_others(state, interval);
+        for device in &mut sample.devices {
+            let own =
+                device.location.as_deref().cloned().filter(|location| location.namespace.as_deref() == Some("ml"));
+            if let Some(location) = own {
+                device.location = Some(DeviceLocation { job: Some(job.to_owned()), ..location }.into());
+            }
+        }
+        sample
+    };
+    for (interval, job) in [(0, "4711"), (1, "4711"), (2, "4712"), (3, "4712")] {
+        let sample = of(&state, interval, job);
+        happen(&mut state, Event::Sample(Box::new(sample)));
+        assert_eq!(state.monitor.cluster.selector.as_ref().unwrap().to_string(), format!("job={job}"));
+        assert!(state.run.comparison.is_some());
+    }
+}

@@ -89,6 +89,19 @@ impl AlertState {
         }
     }
 
+    /// Lets go of what was raised about GPUs that are another job's by now.
+    fn leave_others(&mut self, monitor: &Monitor) {
+        let is_another = |gpu: &String| {
+            let mut places = monitor.devices().iter().enumerate().filter(|(place, _)| !monitor.is_of_run(*place));
+            places.any(|(_, device)| monitor.gpu_name(device) == *gpu)
+        };
+        let others = self.raised.extract_if(.., |raised| raised.gpu.as_ref().is_some_and(is_another));
+        for gone in others.collect::<Vec<_>>() {
+            self.past.push_front(gone);
+        }
+        self.past.truncate(LISTED);
+    }
+
     /// What was played has not happened yet.
     pub fn restart(&mut self) {
         *self = Self { rules: std::mem::take(&mut self.rules), ..Self::default() };
@@ -101,23 +114,8 @@ pub fn on_sample(state: &mut State) -> Vec<Effect> {
     let conditions = conditions::of(state);
     let (now, whose) = (state.now, state.monitor.attached_by_user());
     let mut new: Vec<Condition> = Vec::new();
-    let others: Vec<String> = state
-        .monitor
-        .devices()
-        .iter()
-        .enumerate()
-        .filter(|(position, _)| !state.monitor.is_of_run(*position))
-        .map(|(_, device)| state.monitor.gpu_name(device))
-        .collect();
-    let alerts = &mut state.run.alerts;
-    // A GPU that is another job's by now is nobody's alert here.
-    while let Some(at) =
-        alerts.raised.iter().position(|raised| raised.gpu.as_ref().is_some_and(|gpu| others.contains(gpu)))
-    {
-        let gone = alerts.raised.remove(at);
-        alerts.past.push_front(gone);
-        alerts.past.truncate(LISTED);
-    }
+    let (alerts, monitor) = (&mut state.run.alerts, &state.monitor);
+    alerts.leave_others(monitor);
     for condition in conditions {
         let same = |raised: &RaisedAlert| raised.alert == condition.alert && raised.gpu == condition.gpu;
         match (alerts.raised.iter().position(same), condition.state) {

@@ -243,7 +243,9 @@ impl Cluster {
     fn pick(&mut self, devices: &[DeviceSample], planned: Option<u64>) {
         let is_left = |selector: &JobSelector| self.seen.iter().flatten().any(|at| selector.selects(at));
         let is_there = self.selector.as_ref().is_some_and(is_left);
-        if self.picked_for.is_some() && (!is_there || self.picked_for != planned) {
+        // A plan that is none for a moment has no other number.
+        let is_of_another = planned.is_some() && self.picked_for != planned;
+        if self.picked_for.is_some() && (!is_there || is_of_another) {
             self.selector = None;
             self.picked_for = None;
             self.was_chosen = false;

@@ -3,8 +3,8 @@
 mod cpu_wait;
 mod json;
 mod played;
+mod summary;
 
-use std::path::Path;
 use std::sync::mpsc as std_mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,20 +14,15 @@ use tokio::sync::mpsc::{self, Receiver};
 use super::{
     Clock, RequestedSource, calibrations, cluster, look, missing_process, open_plan, pattern, recorded, source,
 };
-use crate::app::{
-    AttachedState, Editor, Effect, Event, Proposal, Question, RunPlan, SourceState, State, measured_rows, run_verdict,
-    update,
-};
+use crate::app::{Editor, Effect, Event, Proposal, Question, State, update};
 use crate::catalog::Catalog;
 use crate::cli::config::Config;
 use crate::cli::infer::{DeviceSight, HookSpeech};
 use crate::cli::output::page;
 use crate::cli::{DashboardArgs, Exit, Failure, Streams, infer};
-use crate::compare::{Bands, Tolerance};
 use crate::observe::{self, FollowOptions, SharedRequirements, SourceChoice, SourceReport};
 use crate::printable::printable;
-use crate::reading::{DeviceSample, HostProcess, RunNews, Sample, SourceInfo};
-use crate::ui::{cause_words, wrapped};
+use crate::reading::{RunNews, Sample, SourceInfo};
 
 /// Time between the two samples that rates need, where nobody says another.
 const BETWEEN: Duration = Duration::from_millis(500);
@@ -54,7 +49,11 @@ const SAMPLES: usize = 3;
 /// Why there is nothing to show.
 pub fn once(args: &DashboardArgs, catalog: Catalog, streams: &mut Streams<'_>) -> Result<Exit, Failure> {
     let state = observed(args, catalog)?;
-    Ok(streams.print(if args.json { format!("{}\n", json::of(&state)) } else { page(None).show(&as_text(&state)) }))
+    Ok(streams.print(if args.json {
+        format!("{}\n", json::of(&state))
+    } else {
+        page(None).show(&summary::as_text(&state))
+    }))
 }
 
 /// The dashboard's state after a few samples.
@@ -73,13 +72,16 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
         return Err(Failure::failed(format!("{}: there is no such file", path.display())));
     }
     let asked = args.attach.or(recorded.as_ref().and_then(|header| header.attach));
+    let rank_file = cluster::rank_file(args.hosts.as_deref())?;
+    let of_job = |mut state: State| {
+        cluster::watch_job(&mut state, args.job.clone(), rank_file.clone());
+        state
+    };
     if let SourceChoice::Replay { path, .. } = &choice {
-        return played::at_end(path, plan, catalog, asked);
+        return with_gpus(played::at_end(path, |start| of_job(State::on(plan, catalog, asked, start)))?);
     }
     let clock = Clock::start();
-    let rank_file = cluster::rank_file(args.hosts.as_deref())?;
-    let mut state = State::on(plan, catalog, asked, clock.now());
-    cluster::watch_job(&mut state, args.job.clone(), rank_file.clone());
+    let mut state = of_job(State::on(plan, catalog, asked, clock.now()));
     let (requested, _) = source(&choice, (asked, args.log.is_some()), config.access.clone(), &state)?;
     let requested = RequestedSource { later: None, ..requested };
     // Nothing is made up for want of a GPU: what runs now is asked for.
@@ -95,8 +97,7 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
         let own = |read: &Proposal| Editor::open(read.plan.clone(), &state.catalog);
         let read = read.flatten();
         let plan = read.as_ref().map_or_else(|| state.plans.editor.clone(), own);
-        state = State::on(plan, state.catalog, Some(pid), clock.now());
-        cluster::watch_job(&mut state, args.job.clone(), rank_file);
+        state = of_job(State::on(plan, state.catalog, Some(pid), clock.now()));
         if let Some(read) = &read {
             state.run.telemetry.heed(read);
         }
@@ -126,10 +127,15 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
         }
         cpu_wait::learn(&mut state, &mut watched, &mut heard);
     }
-    if let Some(words) = state.monitor.no_gpu_of_job() {
-        return Err(Failure::failed(printable(&words)));
+    with_gpus(state)
+}
+
+/// That the job which is asked for has GPUs.
+fn with_gpus(state: State) -> Result<State, Failure> {
+    match state.monitor.no_gpu_of_job() {
+        Some(words) => Err(Failure::failed(printable(&words))),
+        None => Ok(state),
     }
-    Ok(state)
 }
 
 /// Waits for what the process's hook says, else its log.
@@ -237,170 +243,4 @@ impl Watched {
             }
         }
     }
-}
-
-/// What is known of a run, for both forms.
-struct Summary<'a> {
-    source: Option<&'a SourceInfo>,
-    /// Those that may be the run's.
-    devices: Vec<&'a DeviceSample>,
-    pid: Option<u32>,
-    /// The launcher that was named, where a rank of it is followed.
-    launcher: Option<u32>,
-    /// The attached process is gone.
-    gone: bool,
-    command: Option<String>,
-    plan: Option<&'a Editor>,
-    /// The plan is somebody's, and makes no prediction: its name and why.
-    unpredicted: Option<String>,
-}
-
-impl<'a> Summary<'a> {
-    fn of(state: &'a State) -> Self {
-        let attached = state.monitor.attached.as_ref();
-        let pid = attached.map(|attached| attached.pid);
-        let processes = || state.monitor.sample.iter().flat_map(|sample| &sample.processes);
-        let own = |process: &&HostProcess| attached.is_some_and(|own| own.pid == process.pid && own.is(process));
-        // Of a rank that was found below its launcher nobody may have read the command so far.
-        let launcher = attached.and_then(|attached| attached.launcher);
-        let started = |process: &&HostProcess| launcher == Some(process.pid);
-        let words = |process: &HostProcess| process.command.value().or(process.name.value()).cloned();
-        let command = processes().filter(own).chain(processes().filter(started)).find_map(words);
-        let source = match &state.monitor.source {
-            SourceState::Running(info) => Some(info),
-            SourceState::Starting | SourceState::Failed(_) | SourceState::Unwatched => None,
-        };
-        Self {
-            source,
-            devices: state.monitor.run_devices().map(|(_, device)| device).collect(),
-            pid,
-            launcher,
-            gone: attached
-                .is_some_and(|attached| matches!(attached.state, AttachedState::Ended | AttachedState::Missing)),
-            command,
-            plan: state.plans.run.as_ref().map(RunPlan::plan),
-            unpredicted: unpredicted(state),
-        }
-    }
-}
-
-/// The plan in front and what is wrong with it, where it makes no prediction and is not the program's own example.
-fn unpredicted(state: &State) -> Option<String> {
-    let plan = &state.plans.editor;
-    let is_somebodys = state.plans.run.is_none() && !plan.is_example();
-    let why = plan.first_fault().filter(|_| is_somebodys && plan.prediction().is_none())?;
-    Some(format!("{}: not predicted: {}", plan_name(plan), printable(&why.to_string())))
-}
-
-fn as_text(state: &State) -> String {
-    let Summary { source, devices, pid, launcher, gone, command, plan, unpredicted } = Summary::of(state);
-    let mut lines = vec![format!("source   {}", source.map_or("", |source| source.detail.as_str()))];
-    let names: Vec<String> = devices.iter().map(|device| state.monitor.gpu_name(device)).collect();
-    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(4);
-    lines.extend(devices.iter().zip(&names).map(|(device, name)| device_line(device, &format!("{name:<width$}"))));
-    lines.extend(off_lines(state));
-    if devices.is_empty() {
-        lines.push("GPU      none".to_owned());
-    }
-    let rank = launcher.map_or_else(String::new, |launcher| format!(", a rank of {launcher}"));
-    let run = match (pid, command) {
-        (None, _) if state.run.telemetry.is_logged(&state.monitor) => {
-            "the log alone: --attach PID names its process".to_owned()
-        }
-        (None, _) => match &state.run.telemetry.news.no_log {
-            Some(why) => format!("the log tells nothing: {}", printable(&why.to_string())),
-            None => "nothing is attached: --attach PID names a run".to_owned(),
-        },
-        (Some(pid), _) if gone => format!("PID {pid} is gone"),
-        (Some(pid), None) => format!("PID {pid}{rank}"),
-        (Some(pid), Some(command)) => format!("PID {pid}{rank}  {}", printable(&command)),
-    };
-    lines.push(format!("run      {run}"));
-    let front = &state.plans.editor;
-    let none = || match unpredicted {
-        Some(why) => why,
-        None if !front.is_example() => format!("{}: nothing runs that it is compared with", plan_name(front)),
-        None => "none: memwall PLAN --once compares".to_owned(),
-    };
-    lines.push(format!("plan     {}", plan.map_or_else(none, plan_words)));
-    let unread = state.run.telemetry.news.no_log.as_ref().filter(|_| pid.is_some() && !gone);
-    let unread = unread.filter(|_| state.run.telemetry.progress(&state.monitor, state.now).is_none());
-    lines.extend(unread.map(|why| format!("steps    not known: {}", printable(&why.to_string()))));
-    lines.extend(measured_rows(state).into_iter().map(|(name, text)| format!("{name:<9}{}", printable(&text))));
-    lines.push(format!("verdict  {}", run_verdict(state).words));
-    let text: String = lines.iter().map(|line| format!("{}\n", fitted(line))).collect();
-    text + &cause_words(state).map_or_else(String::new, |words| wrapped_line("why", &printable(&words)))
-}
-
-/// What is told in full: further lines stand below its first.
-fn wrapped_line(name: &str, words: &str) -> String {
-    let lines = wrapped(words, MOST - NAME, usize::MAX);
-    let begin = |index: usize| if index == 0 { name } else { "" };
-    lines.iter().enumerate().map(|(index, line)| format!("{:<NAME$}{line}\n", begin(index))).collect()
-}
-
-/// Room for the name of a line.
-const NAME: usize = 9;
-
-/// The width of a line that is not told in full elsewhere.
-const MOST: usize = 160;
-
-/// Lines of a plain frame are no longer than a terminal's.
-fn fitted(line: &str) -> String {
-    let short: String = line.chars().take(MOST).collect();
-    if short.len() < line.len() { format!("{short}...") } else { short }
-}
-
-fn plan_name(plan: &Editor) -> String {
-    printable(&plan.path().map_or_else(|| plan.name().to_owned(), |path: &Path| path.display().to_string()))
-}
-
-fn plan_words(plan: &Editor) -> String {
-    let name = plan_name(plan);
-    match plan.prediction() {
-        Some(prediction) => {
-            let (needs, step) = (prediction.capacity.needed, prediction.time.step);
-            let of = match prediction.stages.len() {
-                _ if prediction.on_cpu => "resident",
-                0 | 1 => "on each GPU",
-                _ => "on the fullest GPU",
-            };
-            let healthy = plan.job().map_or_else(String::new, |job| {
-                let bands = Bands::of(job);
-                let few = if bands.few { ", few measured like this" } else { "" };
-                let Tolerance { below, above } = bands.time.within(2.0);
-                format!(" (healthy runs: -{:.0} to +{:.0} %{few})", 100.0 * below, 100.0 * above)
-            });
-            format!("{name}: {needs} predicted {of}, a step in {step}{healthy}")
-        }
-        None => name,
-    }
-}
-
-/// The ranks that are off their equals, the farthest first.
-fn off_lines(state: &State) -> Vec<String> {
-    let cluster = &state.monitor.cluster;
-    let device = |rank: usize| state.monitor.devices().get(*cluster.layout().ranks.get(rank)?);
-    let off = cluster
-        .stragglers()
-        .iter()
-        .filter_map(|one| Some(format!("off      GPU {}: {}", state.monitor.gpu_name(device(one.rank)?), one.words())));
-    off.collect()
-}
-
-fn device_line(device: &DeviceSample, label: &str) -> String {
-    let name = device.name.value().map_or("GPU", String::as_str);
-    let said = |reading: Option<String>, what: &str| reading.unwrap_or_else(|| format!("{what} not known"));
-    let memory = device.memory.value().map(|memory| format!("{} of {}", memory.used, memory.total));
-    let busy = device.busy.value().map(|busy| format!("busy {:.0} %", busy.percent()));
-    let power = device.power.value().map(|power| format!("{:.0} W", power.0));
-    let heat = device.temperature.value().map(|heat| format!("{:.0} C", heat.0));
-    format!(
-        "GPU {label} {}  {}  {}  {}  {}",
-        printable(name),
-        said(memory, "memory"),
-        said(busy, "load"),
-        said(power, "power"),
-        said(heat, "temperature"),
-    )
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Summary;
+use super::summary::Summary;
 use crate::app::{Editor, Gravity, State, measured_rows, run_verdict};
 use crate::compare::{Bands, Comparison, Residual};
 use crate::reading::{DeviceSample, Reading};

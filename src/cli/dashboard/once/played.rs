@@ -3,25 +3,25 @@
 use std::path::Path;
 
 use super::happen;
-use crate::app::{Editor, Event, State};
-use crate::catalog::Catalog;
+use crate::app::{Event, State};
 use crate::cli::Failure;
 use crate::observe::{Recording, Replay, Samples, Source as _};
+use crate::reading::Moment;
 use crate::reading::playback::Playback;
 
 /// Samples at the end of a recording that are played: half an hour of them at one a second. Growth, phases and rates are
 /// looked at over less.
 const MOST: usize = 1800;
 
-/// The dashboard's state at the recording's end.
-pub fn at_end(path: &Path, plan: Editor, catalog: Catalog, asked: Option<u32>) -> Result<State, Failure> {
+/// The dashboard's state at the recording's end; `begin` makes that of its first moment.
+pub fn at_end(path: &Path, begin: impl FnOnce(Moment) -> State) -> Result<State, Failure> {
     let recording = Recording::open(path)?;
     let info = Replay::of(recording, 1.0).info();
     let recording = Recording::open(path)?;
     let count = recording.len();
     let first = count.saturating_sub(MOST);
     let (start, end) = (recording.time(first), recording.time(count));
-    let mut state = State::on(plan, catalog, asked, start);
+    let mut state = begin(start);
     let playback = Playback {
         start,
         end,

@@ -7,9 +7,8 @@ use regex::Captures;
 
 use super::super::facts::{LineFacts, LineFormat, leading_count, leading_number};
 use super::epochs;
-use super::words::{BESIDE, EPOCH, LOSS, OTHER, PLACE, STEP, TIME, TOKENS, WordPattern, has_two_models};
+use super::words::{BESIDE, EPOCH, LOSS, OTHER, PLACE, STEP, TOKENS, WordPattern, has_two_models, time};
 use crate::reading::LogFormat;
-use crate::units::Seconds;
 
 /// What is looked at of a line.
 const LONGEST: usize = 2_000;
@@ -41,7 +40,7 @@ pub fn training(line: &str) -> Option<Cow<'_, str>> {
     }
     let own = (*BESIDE).as_ref()?.replace_all(line, "$1");
     // nanoGPT's evaluation tells the mean of the training's data beside the other, and no time.
-    let is_summary = line.to_ascii_lowercase().contains("train loss") && groups(&TIME, &own).is_none();
+    let is_summary = line.to_ascii_lowercase().contains("train loss") && time(&own).is_none();
     (groups(&OTHER, &own).is_none() && !is_summary).then_some(own)
 }
 
@@ -90,7 +89,7 @@ impl LineFormat for Text {
             let is_global = groups(&STEP, line).is_some_and(|step| step[0].to_ascii_lowercase().starts_with("global"));
             self.epoch(&mut facts, &found, (line, is_global));
         }
-        facts.step_time = groups(&TIME, line).and_then(|found| time(&found)).or(facts.step_time);
+        facts.step_time = time(line).or(facts.step_time);
         facts.tokens_per_s = groups(&TOKENS, line).and_then(|found| rate(&found));
         Some(facts)
     }
@@ -157,22 +156,6 @@ fn is_before_epoch(before: u64, epochs: u64, step: u64, total: u64) -> bool {
     step as f64 / total as f64 * (epochs as f64) < before as f64
 }
 
-fn time(found: &Captures) -> Option<Seconds> {
-    let positive = |group: usize| number(found, group).filter(|number| number.is_finite() && *number > 0.0);
-    let unit = |group: usize| match found.get(group).map(|unit| unit.as_str().to_lowercase()).as_deref() {
-        Some("ms") => 0.001,
-        _ => 1.0,
-    };
-    // `dt 12` without a unit may be either.
-    let said = positive(1).filter(|_| found.get(2).is_some()).map(|time| Seconds(time * unit(2)));
-    // `loss 2.4 it/s: 7.1`: the number before a name is another figure's.
-    let timed = [(5, 4), (6, 7), (12, 11)].into_iter();
-    let timed = timed.filter_map(|(time, of)| positive(time).map(|time| Seconds(time * unit(of)))).next();
-    said.or(timed)
-        .or_else(|| positive(9).map(Seconds))
-        .or_else(|| [3, 8, 10].into_iter().find_map(positive).map(|rate| Seconds(1.0 / rate)))
-}
-
 /// Tokens a second of the whole run. Where a number stands on either side nobody knows which is its.
 fn rate(found: &Captures) -> Option<f64> {
     let scaled = |group: usize| {
@@ -198,6 +181,7 @@ fn rate(found: &Captures) -> Option<f64> {
 mod tests {
     use super::super::super::figures::NumberStyle;
     use super::*;
+    use crate::units::Seconds;
 
     #[test]
     fn a_step_and_a_loss_in_whatever_words() {

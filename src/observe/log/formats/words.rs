@@ -4,6 +4,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::super::facts::leading_number;
+use crate::units::Seconds;
+
 /// A pattern that is built where it is asked for first.
 pub type WordPattern = LazyLock<Option<Regex>>;
 
@@ -28,7 +31,7 @@ pub static LOSS: WordPattern = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:(?:train(?:ing)?[_ /.]?|(?:lm|total|step|average|avg|mean|running)[_ ])?loss|xent|(?:trainings)?verlust|perte|p[ée]rdida|perdita|perda)\b\s*[:=]?\s*\(?([-+]?(?:\d[\d.,]*(?:e[-+]?\d+)?|nan|inf))\b").ok()
 });
 /// A number directly before its unit, or behind a name: `loss 2.5, steps/sec: 7.1` has no 2.5 steps a second.
-pub static TIME: WordPattern = LazyLock::new(|| {
+static TIME: WordPattern = LazyLock::new(|| {
     Regex::new(
         r"(?ix)
           \b(?: (?:step|iter)[_\ ]?time | time[_\ ]per[_\ ]step | time/step | (?:iter_)?dt )\b \s*[:=]?\s* (\d[\d.,]*)\s*(ms|s|sec)?\b
@@ -42,6 +45,24 @@ pub static TIME: WordPattern = LazyLock::new(|| {
     )
     .ok()
 });
+pub fn time(line: &str) -> Option<Seconds> {
+    let found = (*TIME).as_ref()?.captures(line)?;
+    let positive =
+        |group: usize| leading_number(found.get(group)?.as_str()).filter(|number| number.is_finite() && *number > 0.0);
+    let unit = |group: usize| match found.get(group).map(|unit| unit.as_str().to_lowercase()).as_deref() {
+        Some("ms") => 0.001,
+        _ => 1.0,
+    };
+    // `dt 12` without a unit may be either.
+    let said = positive(1).filter(|_| found.get(2).is_some()).map(|time| Seconds(time * unit(2)));
+    // `loss 2.4 it/s: 7.1`: the number before a name is another figure's.
+    let timed = [(5, 4), (6, 7), (12, 11)].into_iter();
+    let timed = timed.filter_map(|(time, of)| positive(time).map(|time| Seconds(time * unit(of)))).next();
+    said.or(timed)
+        .or_else(|| positive(9).map(Seconds))
+        .or_else(|| [3, 8, 10].into_iter().find_map(positive).map(|rate| Seconds(1.0 / rate)))
+}
+
 /// The name of a rate, its number behind it or before it. Of one GPU it is another rate.
 pub static TOKENS: WordPattern = LazyLock::new(|| {
     Regex::new(r"(?i)(?:(\d[\d,.]*\d|\d)\s*(k|m)?\s*)?\b(?:tps|(?:tok|toks|tokens)(?:/s|/sec|/second|_per_s(?:ec(?:ond)?)?| per sec(?:ond)?))\b(/)?(?:\s*([:=])?\s*(\d[\d,.]*)\s*(k|m)?\b)?").ok()
