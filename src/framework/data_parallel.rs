@@ -40,6 +40,8 @@ pub struct DataParallel {
     pub proposed: Rule<&'static [Sharding]>,
     /// FSDP casts the shards that it gathers, on one GPU as well: there is no autocast.
     pub casts_shards: Rule<bool>,
+    /// Without FSDP nothing is computed in fewer bits than it is stored in, where tensor or pipeline ranks split the model.
+    pub splits_in_full: Rule<bool>,
     /// Gradients that FSDP reduces.
     pub reduces_in: Rule<ReduceType>,
     /// Main gradients lie in a buffer that stays from step to step, and each new one is added to it.

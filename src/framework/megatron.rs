@@ -102,6 +102,7 @@ pub(super) const PROFILE: Profile = Profile {
             "megatron-core 0.16, megatron/training/arguments.py, --use-distributed-optimizer",
         ),
         casts_shards: rule(false, CORE),
+        splits_in_full: rule(false, CORE),
         reduces_in: rule(
             ReduceType::Gathered,
             "megatron-core 0.16, core/distributed/distributed_data_parallel_config.py",

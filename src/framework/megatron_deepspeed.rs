@@ -51,6 +51,7 @@ pub(super) const PROFILE: Profile = Profile {
             "DeepSpeed, runtime/pipe/engine.py (stage 2 and up refused)",
         ),
         casts_shards: rule(false, TRANSFORMER),
+        splits_in_full: rule(false, TRANSFORMER),
         reduces_in: rule(ReduceType::Gathered, "DeepSpeed, runtime/engine.py, communication_data_type"),
         gradients_stay: rule(true, BF16_OPTIMIZER),
         accumulates_whole: rule(false, "DeepSpeed, runtime/engine.py: not PyTorch's FSDP"),

@@ -61,6 +61,7 @@ pub(super) const PROFILE: Profile = Profile {
         sharded: rule(Engine::Fsdp2, "torchtitan, models/llama3/infra/parallelize.py, apply_fsdp (fully_shard)"),
         sharded_with_masters: rule(Engine::Fsdp2, "torchtitan, models/llama3/infra/parallelize.py, apply_fsdp"),
         casts_shards: rule(true, "torchtitan, models/llama3/infra/parallelize.py, MixedPrecisionPolicy"),
+        splits_in_full: rule(true, "torchtitan, distributed/utils.py, maybe_enable_amp"),
         reduces_in: rule(ReduceType::Stored, "torchtitan, config/job_config.py, mixed_precision_reduce: float32"),
         accumulates_whole: rule(false, "torchtitan, train.py, train_step (no set_requires_gradient_sync)"),
         ..transformers::PROFILE.data_parallel

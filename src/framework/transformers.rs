@@ -161,6 +161,7 @@ pub(super) const PROFILE: Profile = Profile {
         ),
         proposed: rule(Sharding::ALL, "accelerate 1.10, utils/dataclasses.py, DistributedType"),
         casts_shards: rule(false, "transformers 4.57.6, trainer.py, autocast_smart_context_manager"),
+        splits_in_full: rule(false, "transformers 4.57.6, trainer.py, autocast_smart_context_manager"),
         reduces_in: rule(
             ReduceType::Gathered,
             "PyTorch 2.9, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce",

@@ -107,10 +107,14 @@ pub(super) fn resolve(
     (degrees, hardware): (&Degrees, &Hardware),
     notes: &mut Notes,
 ) -> Storage {
-    let precision = notes.or(keys::training::precision, plan.training.precision, profile.defaults.precision.is);
+    let precision = precision(plan, profile, notes);
     let engine_rules = &profile.data_parallel;
     eight_bits(plan, degrees, notes);
     let row = row(plan, profile, (precision, degrees));
+    if splits_in_full(plan, profile, degrees) && precision == Precision::Bf16Mixed {
+        notes.assume(keys::training::precision, IN_FULL);
+    }
+    let row = with_masters_of_zero(row, (plan, degrees), notes);
     let fp16 = precision == Precision::Fp16Fp32Master && plan.training.gradient_dtype.is_none();
     if fp16 {
         notes.assume(keys::distribution::reduce_dtype, "fp16 (gradients are reduced in it, then copied to fp32)");
@@ -162,6 +166,39 @@ pub(super) fn resolve(
     }
 }
 
+/// What is said of mixed types that nobody casts to.
+const IN_FULL: &str = "bf16-mixed, computed in fp32: torchtitan ends mixed precision beside tensor or pipeline ranks without FSDP; \
+                       sharding: zero3 has it";
+
+/// The plan's precision; what answers without a word of it has 16 bits, as on the command line.
+fn precision(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Precision {
+    let infers = plan.training.mode == Some(Mode::Inference);
+    let default = if infers { Precision::Bf16 } else { profile.defaults.precision.is };
+    notes.or(keys::training::precision, plan.training.precision, default)
+}
+
+/// Whether ranks that split the model compute in the stored type, as nobody gathers shards.
+fn splits_in_full(plan: &Plan, profile: &Profile, degrees: &Degrees) -> bool {
+    let splits = degrees.tensor > 1 || degrees.pipeline > 1;
+    let trains = plan.training.mode != Some(Mode::Inference);
+    profile.data_parallel.splits_in_full.is && trains && splits && degrees.sharding == Sharding::None
+}
+
+/// DeepSpeed's ZeRO steps on copies in fp32 of what a rank updates, with states in fp32, whatever type the weights have
+/// (runtime/zero/stage_1_and_2.py, `single_partition_of_fp32_groups`, and stage3.py, `_create_fp32_partitions`: `.clone().float()`).
+fn with_masters_of_zero(row: Storage, (plan, degrees): (&Plan, &Degrees), notes: &mut Notes) -> Storage {
+    if row.master.is_some() || !degrees.is_deepspeed() || plan.training.mode == Some(Mode::Inference) {
+        return row;
+    }
+    let beside = if row.weight == Element::F32 { "weights in fp32" } else { "16-bit weights" };
+    let states = if row.state == Element::F32 { "" } else { ", and states in fp32" };
+    notes.assume(
+        keys::training::master_dtype,
+        format!("fp32 (DeepSpeed's ZeRO keeps masters beside {beside} too{states})"),
+    );
+    Storage { master: Some(Element::F32), state: Element::F32, ..row }
+}
+
 /// The types of a precision by itself.
 fn row(plan: &Plan, profile: &Profile, (precision, degrees): (Precision, &Degrees)) -> Storage {
     let engine_rules = &profile.data_parallel;
@@ -169,6 +206,7 @@ fn row(plan: &Plan, profile: &Profile, (precision, degrees): (Precision, &Degree
     // FullyShardedDataParallelPlugin.set_mixed_precision sets param_dtype and reduce_dtype).
     let shards = degrees.engine.is_fsdp() && degrees.sharding == Sharding::Zero3;
     let gathers = engine_rules.casts_shards.is || shards;
+    let in_full = splits_in_full(plan, profile, degrees);
     let half = match precision {
         Precision::Fp16 | Precision::Fp16Mixed | Precision::Fp16Fp32Master => Element::F16,
         _ => Element::Bf16,
@@ -192,8 +230,8 @@ fn row(plan: &Plan, profile: &Profile, (precision, degrees): (Precision, &Degree
         kv_cache: None,
     };
     let mixed = Storage {
-        seen: if gathers { half } else { Element::F32 },
-        compute: half,
+        seen: if gathers && !in_full { half } else { Element::F32 },
+        compute: if in_full { Element::F32 } else { half },
         autocast: !engine_rules.casts_shards.is,
         ..plain(Element::F32)
     };

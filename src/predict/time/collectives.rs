@@ -312,9 +312,8 @@ fn exchanged(job: &Job, weights: Weights) -> (Seconds, Seconds) {
             (over(CollectiveKind::AllReduce, all, gradient, exchanged), sent)
         }
         Sharding::Zero1 | Sharding::Zero2 => {
-            let storage = &job.storage;
-            let weight = if job.degrees.engine.is_megatron() { storage.weight } else { storage.compute };
-            let each = weight.bytes() as f64;
+            // In the type that they are stored in (DeepSpeed, runtime/zero/stage_1_and_2.py, `all_gather_dp_groups`).
+            let each = job.storage.weight.bytes() as f64;
             let gathered = over(CollectiveKind::AllGather, degrees.shard_ranks, weights.gathered(each), each);
             // Within a group of those that share states out gradients are scattered and weights gathered; groups sum theirs.
             let kind = if sums_whole(job) { CollectiveKind::AllReduce } else { CollectiveKind::AllGather };
