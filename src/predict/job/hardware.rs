@@ -7,6 +7,9 @@ use crate::plan::keys;
 use crate::plan::{CustomGpu, Plan, USUAL_PER_NODE};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec};
 
+/// Between nodes, where a plan does not say it.
+const NETWORK: &str = "infiniband_ndr";
+
 /// The GPU and the links.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hardware {
@@ -45,12 +48,20 @@ pub(super) fn resolve(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Opti
         check_link(plan, catalog, &gpu, interconnect, notes);
     }
     let network = plan.cluster.network.as_deref();
-    let network = link(catalog, network, "infiniband_ndr", "cluster.network", Scope::Network, notes);
+    let network = link(catalog, network, NETWORK, "cluster.network", Scope::Network, notes);
     let (interconnect, mut network) = (interconnect?, network?);
     if let Some(rate) = plan.cluster.network_gb_s_per_gpu {
         network.each_way = BytesPerSec::from_giga(rate);
     }
     note_nodes(plan, (&gpu, per_node), notes);
+    let alone = plan.gpus().unwrap_or_else(|| gpus_of_degrees(plan)) < 2;
+    if plan.hardware.gpu_type.is_none()
+        && plan.hardware.custom.is_some()
+        && !alone
+        && plan.cluster.interconnect.is_none()
+    {
+        notes.assume(keys::cluster::interconnect, format!("{} (a card of the plan's own)", gpu.link));
+    }
     Some(Hardware {
         gpu,
         capacity,
@@ -70,6 +81,9 @@ fn note_nodes(plan: &Plan, (gpu, per_node): (&Gpu, u64), notes: &mut Notes) {
     }
     if plan.per_node().is_none() {
         notes.assume(keys::cluster::gpus_per_node, per_node);
+    }
+    if plan.cluster.network.is_none() && plan.cluster.network_gb_s_per_gpu.is_none() {
+        notes.assume(keys::cluster::network, NETWORK);
     }
     // Of the boards with that link those whose host is joined by NVLink-C2C.
     let rack = gpu.link == "nvlink_5" && gpu.host_link > BytesPerSec::from_giga(100.0);
@@ -170,6 +184,7 @@ fn own_card(custom: &CustomGpu, notes: &mut Notes) -> Option<Gpu> {
     if !(memory && bandwidth && peak) {
         return None;
     }
+    let vector = custom.fp32.or_else(|| assumed_vector(custom, notes));
     let mut gpu = Gpu {
         name: "custom".to_owned(),
         short: "custom".to_owned(),
@@ -196,7 +211,23 @@ fn own_card(custom: &CustomGpu, notes: &mut Notes) -> Option<Gpu> {
         process: None,
     };
     overridden(&mut gpu, custom);
+    gpu.peaks.fp32 = vector.map(FlopsPerSec::from_tera);
+    if let (None, Some(half)) = (custom.bf16, custom.fp16) {
+        notes.assume("hardware.custom.peak_tflops.bf16", format!("{half}, that of fp16"));
+    }
     Some(gpu)
+}
+
+/// The FP32 peak of a card of which only that of its matrix units is told: the share that A100's is of its own (NVIDIA A100
+/// Tensor Core GPU Architecture, table 3: 19.5 beside 156 in TF32 and 312 in 16 bits; H100's FP8 is twice its 16 bits).
+fn assumed_vector(custom: &CustomGpu, notes: &mut Notes) -> Option<f64> {
+    let of = |peak: Option<f64>, share: f64, name: &str| peak.map(|peak| (peak / share, name.to_owned()));
+    let half = custom.bf16.or(custom.fp16);
+    let known =
+        of(half, 16.0, "16-bit").or_else(|| of(custom.tf32, 8.0, "TF32")).or_else(|| of(custom.fp8, 32.0, "FP8"));
+    let (peak, name) = known?;
+    notes.assume("hardware.custom.peak_tflops.fp32", format!("{peak:.1} (as much of its {name} peak as A100's)"));
+    Some(peak)
 }
 
 /// Says where the plan's link is none that its GPU has. Of a card that only the plan knows it is the plan's to say.
