@@ -73,6 +73,12 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// Whether norms and dropouts can be split along the sequence, by a flag or by itself.
+    #[must_use]
+    pub const fn splits_sequence(&self) -> bool {
+        self.support.sequence_parallel.is || self.defaults.sequence_parallel.is
+    }
+
     /// The profile of `framework`. Only Megatron has a choice of `implementation`.
     ///
     /// ```

@@ -19,6 +19,7 @@ mod claims;
 mod classes;
 mod consistency;
 mod convolutions;
+mod cut_apart;
 mod delta;
 mod divided;
 mod encoders;

@@ -50,8 +50,9 @@ fn brute(
             continue;
         }
         let mut settings = Vec::new();
-        // Megatron trains experts under tensor parallelism with sequence parallelism alone (moe_layer.py).
-        let legal = |sp: &bool| if tp == 1 { !sp } else { *sp || !megatron || experts < 2 };
+        // Megatron trains experts under tensor parallelism with sequence parallelism alone (moe_layer.py); transformers has
+        // no switch for that (models/llama/configuration_llama.py, `base_model_tp_plan`).
+        let legal = |sp: &bool| if tp == 1 || !megatron { !sp } else { *sp || experts < 2 };
         for sp in [false, true].into_iter().filter(legal) {
             for micro in to(batch / dp).filter(|micro| (batch / dp).is_multiple_of(*micro)) {
                 let steps = batch / dp / micro;

@@ -19,7 +19,7 @@ impl List {
     /// Degrees doubled and halved, and tensor parallelism within a node: replicas follow.
     pub(super) fn degrees(&mut self, plan: &Plan, job: &Job) {
         let (degrees, train) = (&job.degrees, job.training.mode == Mode::Train);
-        if degrees.tensor > 1 && !degrees.sequence_parallel && train {
+        if degrees.tensor > 1 && !degrees.sequence_parallel && train && job.profile.splits_sequence() {
             let change = Change::to(keys::distribution::sequence_parallel, "true");
             self.add("sequence parallel", FixKind::Degrees, change);
         }
@@ -86,7 +86,8 @@ impl List {
 
     /// Tensor parallelism that shares out norms and dropouts too.
     fn tensor_with_sequence(&mut self, plan: &Plan, job: &Job, tensor: u64) {
-        if let Some((name, change)) = cut(plan, job, [tensor, job.degrees.pipeline, job.degrees.context], true) {
+        let sequence = job.profile.splits_sequence();
+        if let Some((name, change)) = cut(plan, job, [tensor, job.degrees.pipeline, job.degrees.context], sequence) {
             self.add(name, FixKind::Degrees, change);
         }
     }

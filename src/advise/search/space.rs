@@ -120,6 +120,7 @@ impl<'a> Space<'a> {
             // A plan without tensor parallelism has no say of its own.
             (true, true) if self.own.tensor > 1 => vec![self.own.sequence],
             (true, _) if legal::needs_sequence_parallel(self.job) => vec![true],
+            (true, _) if !self.job.profile.splits_sequence() => vec![false],
             (true, _) => vec![false, true],
         }
     }

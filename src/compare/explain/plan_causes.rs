@@ -188,7 +188,7 @@ fn sharding(job: &Job, causes: &mut Causes) {
     let degrees = &job.degrees;
     if degrees.sequence_parallel {
         causes.add("off: sequence parallel", Change::to(keys::distribution::sequence_parallel, "false"));
-    } else if degrees.tensor > 1 && job.profile.support.sequence_parallel.is {
+    } else if degrees.tensor > 1 && job.profile.splits_sequence() {
         causes.add("sequence parallel on", Change::to(keys::distribution::sequence_parallel, "true"));
     }
     if degrees.data * degrees.context > 1 {

@@ -17,7 +17,13 @@ use crate::plan::keywords::Position;
 impl DecoderContext<'_> {
     /// Rows of the embedding on one rank.
     pub fn vocab_rows(&self) -> u64 {
-        self.split(self.d.padded_vocab(self.run.vocab_multiple))
+        self.head_rows(self.is_cut_apart())
+    }
+
+    /// Columns of the logits, all or a rank's.
+    pub(super) fn head_rows(&self, whole: bool) -> u64 {
+        let rows = self.d.padded_vocab(self.run.vocab_multiple);
+        if whole { rows } else { self.split(rows) }
     }
 
     /// Embedding and positions; bytes of the tables that layers share.
@@ -201,7 +207,8 @@ impl DecoderContext<'_> {
             return self.class_head(b, x);
         }
         let x = self.gather(&mut b, x, Part::Head);
-        let (rows, columns) = (self.vocab_rows(), d.embedding_dim);
+        // A tied matrix is the embedding's, whole where that is.
+        let (rows, columns) = (self.head_rows(self.is_cut_apart() && d.tie_embeddings), d.embedding_dim);
         let head = b.output_matrix(rows, columns, d.tie_embeddings);
         let bias = d.head_bias.then(|| b.weight(Part::Head, rows, 1));
         let x = if self.predicts_further() { self.predicted_further(&mut b, x, head) } else { x };
@@ -224,6 +231,7 @@ impl DecoderContext<'_> {
                 let logits = b.matrix("head", x, head, bias, (tokens, columns, rows));
                 self.gathered(&mut b, gathered, true);
                 let logits = b.adapted_head(x, logits, (tokens, columns, rows));
+                let logits = if self.is_cut_apart() { self.whole_logits(&mut b, logits, rows) } else { logits };
                 let logits = self.times(&mut b, "head.multiplier", logits);
                 let logits = self.capped(&mut b, logits);
                 let loss = self.loss(&mut b, logits, tokens, rule);

@@ -342,7 +342,8 @@ impl DecoderContext<'_> {
         let bytes = numel.saturating_mul(b.element(x).bytes());
         let group = RankGroup::Tensor;
         if !cut.sequence {
-            b.collective(Collective { kind: CollectiveKind::AllReduce, group, bytes, forward: 1, backward: 1 });
+            let (forward, backward) = self.summed(part);
+            b.collective(Collective { kind: CollectiveKind::AllReduce, group, bytes, forward, backward });
             return x;
         }
         // Inputs are gathered forward, and gradients of the branch's result backward, as the matmuls read them; what

@@ -45,6 +45,7 @@ pub(in crate::predict) fn formula(job: &Job, group: Group, bytes: u64, layers: u
             spread.then(words![what, ", ", stream, " tokens x ", each, " experts x ", width])
         }
         Group::Logits => {
+            let ranks = if job.gathers_logits() { 1 } else { ranks };
             let rows = d.padded_vocab(job.vocab_multiple()).div_ceil(ranks);
             words![what, ", ", tokens, " tokens x ", rows, " of the vocabulary"]
         }

@@ -308,7 +308,13 @@ fn splits_sequence(plan: &Plan, profile: &Profile, notes: &mut Notes) -> bool {
     if default && plan.distribution.sequence_parallel.is_none() {
         notes.assume(keys::distribution::sequence_parallel, true);
     }
-    plan.distribution.sequence_parallel.unwrap_or(default)
+    let given = plan.distribution.sequence_parallel;
+    if given == Some(true) && !profile.splits_sequence() {
+        let words =
+            format!("true, for which {} has no switch: counted as Megatron splits norms and dropouts", profile.name());
+        notes.assume(keys::distribution::sequence_parallel, words);
+    }
+    given.unwrap_or(default)
 }
 
 /// Expert parallel lives inside a stage: expert x expert-tensor divides data x context x tensor.

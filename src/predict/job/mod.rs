@@ -183,6 +183,13 @@ impl Job {
         keeps && self.training.mode == Mode::Inference
     }
 
+    /// Whether tensor-parallel ranks each have whole logits: what cuts transformers' classes gathers them (transformers 4.57.6,
+    /// models/llama/modeling_llama.py, `_tp_plan`: `colwise_rep`).
+    #[must_use]
+    pub fn gathers_logits(&self) -> bool {
+        self.modules.family_classes.is && self.training.mode == Mode::Train
+    }
+
     /// Rows that the vocabulary is padded to a multiple of.
     #[must_use]
     pub fn vocab_multiple(&self) -> u64 {

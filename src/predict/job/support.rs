@@ -3,7 +3,7 @@
 use super::{Degrees, Notes};
 use crate::framework::{ModelParallelism, Profile};
 use crate::model::{Architecture, Decoder, ModelShape, Start};
-use crate::plan::keywords::{Mode, ModelType, Norm, Position};
+use crate::plan::keywords::{Engine, Mode, ModelType, Norm, Position};
 use crate::plan::{Plan, keys};
 
 /// Refuses what the framework cannot run, and says where its modules only stand in for others.
@@ -20,6 +20,11 @@ pub(super) fn check(
         return;
     }
     splits((profile, degrees), mode, notes);
+    // Layers that a plan writes out by their sizes may be anybody's, and servers cut models in ways of their own.
+    let named = plan.model.hf_config.is_some() || plan.model.preset.is_some();
+    if named && mode == Mode::Train {
+        cut_classes((profile, degrees), architecture, notes);
+    }
     shards((profile, degrees), mode, notes);
 }
 
@@ -89,6 +94,20 @@ fn splits((profile, degrees): (&Profile, &Degrees), mode: Mode, notes: &mut Note
             let words = format!("{degree}: {} has {has} parallelism{only}; must be 1", profile.name());
             notes.fault(split.key(), words);
         }
+    }
+}
+
+/// Refuses tensor parallelism of classes that do not say how they are cut. DeepSpeed's finds the matrices by itself
+/// (deepspeed, module_inject/auto_tp.py).
+fn cut_classes((profile, degrees): (&Profile, &Degrees), architecture: &Architecture, notes: &mut Notes) {
+    let class = architecture.block().is_some() && profile.modules.family_classes.is;
+    let cuts = architecture.family.has_tensor_plan() || degrees.engine == Engine::Deepspeed;
+    if degrees.tensor > 1 && class && !cuts {
+        let words = format!(
+            "{}: transformers' class of this model has no tensor-parallel plan, every rank would hold all; must be 1",
+            degrees.tensor
+        );
+        notes.fault(keys::distribution::tensor_parallel, words);
     }
 }
 

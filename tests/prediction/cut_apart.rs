@@ -1,0 +1,151 @@
+//! What transformers' tensor-parallel plans cut; types that an engine or a framework keeps against what a precision alone
+//! would say; cards that only a plan knows.
+
+use crate::support::catalog;
+use memwall::plan::Document;
+use memwall::predict::{self, Component, Prediction};
+
+fn tried(plan: &str) -> Result<Prediction, String> {
+    let plan = Document::parse(plan).unwrap().plan().unwrap();
+    predict::of(&plan, catalog()).map_err(|faults| faults.iter().map(|fault| format!("{fault}\n")).collect())
+}
+
+fn predicted(plan: &str) -> Prediction {
+    tried(plan).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+fn says(prediction: &Prediction, line: &str) -> bool {
+    prediction.assumptions.iter().any(|one| one.starts_with(line))
+}
+
+fn weights(prediction: &Prediction) -> u64 {
+    let terms = &prediction.largest().terms;
+    terms.iter().filter(|term| term.name == "weights" || term.name == "parameters").map(|term| term.bytes.0).sum()
+}
+
+fn llama(framework: &str, training: &str, rest: &str) -> String {
+    format!(
+        "{{model: {{preset: llama-3-8b, framework: {framework}, batch_size: 1, sequence_length: 4096}},
+         training: {{{training}}}, {rest}}}"
+    )
+}
+
+const TENSOR_8: &str = "cluster: {num_gpus: 8}, distribution: {tensor_parallel: 8, sequence_parallel: false}";
+const ENDS: u64 = 128_256 * 4096;
+const NORMS: u64 = 65 * 4096;
+const MATRICES: u64 = 8_030_261_248 - 2 * ENDS - NORMS;
+
+/// `base_model_tp_plan` of Llama (transformers 4.57.6) has the seven matrices of a layer, `_tp_plan` the head, whose logits
+/// are gathered; nothing has the embedding. Megatron cuts that too.
+#[test]
+fn transformers_ranks_each_hold_the_whole_embedding() {
+    let plain = predicted(&llama("pytorch", "precision: bf16", TENSOR_8));
+    assert_eq!(weights(&plain), 2 * (MATRICES / 8 + ENDS / 8 + ENDS + NORMS));
+    let megatron = predicted(&llama("megatron", "precision: bf16", TENSOR_8));
+    // It pads the vocabulary to a multiple of 128 rows a rank (megatron/training/tokenizer, `_vocab_size_with_padding`).
+    assert_eq!(weights(&megatron), 2 * (MATRICES / 8 + 2 * 129_024 * 4096 / 8 + NORMS));
+    // A layer sums both halves forward; backward queries, keys, values, gate and up each sum their own, and so does the head
+    // (torch/distributed/tensor/_api.py, `_FromTorchTensor.backward`).
+    let sums = |prediction: &Prediction| {
+        let term = prediction.time_terms.iter().find(|term| term.name == "tensor-parallel all-reduce").unwrap();
+        term.transfer.as_ref().unwrap().count
+    };
+    assert_eq!(sums(&plain), 32.0 * (2.0 + 5.0) + 1.0);
+    assert_eq!(sums(&megatron), 32.0 * 4.0 + 2.0);
+    // All columns of the logits in 16 and, for the loss, 32 bits, which Megatron's ranks share.
+    let logits = |prediction: &Prediction| prediction.largest().component(Component::Activations).0;
+    assert!(logits(&plain) > logits(&megatron) + 4096 * 128_256 * 6 / 8 * 7);
+}
+
+/// OPT's class has no plan (transformers 4.57.6, models/opt); DeepSpeed finds the matrices itself (module_inject/auto_tp.py).
+#[test]
+fn classes_without_a_tensor_parallel_plan_are_refused() {
+    let opt = |rest: &str| {
+        tried(&format!(
+            "{{model: {{preset: opt-1.3b, batch_size: 2, sequence_length: 512}}, cluster: {{num_gpus: 2}},
+             distribution: {{tensor_parallel: 2{rest}}}}}"
+        ))
+    };
+    let fault = opt("").unwrap_err();
+    assert!(fault.contains("no tensor-parallel plan"), "{fault}");
+    assert!(opt(", engine: deepspeed").is_ok());
+}
+
+/// Llama's plan has no entry `sequence_parallel`.
+#[test]
+fn transformers_has_no_switch_for_sequence_parallelism() {
+    let rest = TENSOR_8.replace("sequence_parallel: false", "sequence_parallel: true");
+    let split = predicted(&llama("pytorch", "precision: bf16", &rest));
+    assert!(says(&split, "distribution.sequence_parallel: true, for which"), "{:?}", split.assumptions);
+}
+
+/// torchtitan, distributed/utils.py, `maybe_enable_amp`: no autocast where tensor or pipeline ranks stand without FSDP.
+#[test]
+fn torchtitan_computes_in_fp32_beside_ranks_without_fsdp() {
+    let step = |precision: &str, rest: &str| {
+        let prediction = predicted(&llama("torchtitan", &format!("precision: {precision}"), rest));
+        (prediction.time.step.0, says(&prediction, "training.precision: bf16-mixed, computed in fp32"))
+    };
+    let alone = "cluster: {num_gpus: 2}, distribution: {tensor_parallel: 2}";
+    let ((mixed, said), (full, _)) = (step("bf16-mixed", alone), step("fp32", alone));
+    assert!(said && (mixed / full - 1.0).abs() < 1e-9, "{mixed}, {full}");
+    let sharded = "cluster: {num_gpus: 4}, distribution: {tensor_parallel: 2, data_parallel: 2, sharding: zero3}";
+    let sharded = sharded.replace("batch_size: 1", "batch_size: 2");
+    let plan = llama("torchtitan", "precision: bf16-mixed", &sharded).replace("batch_size: 1", "batch_size: 2");
+    let cast = predicted(&plan);
+    assert!(cast.time.step.0 < full / 2.0 && !says(&cast, "training.precision"));
+}
+
+/// DeepSpeed clones its share in fp32 from weights of any type (runtime/zero/stage_1_and_2.py,
+/// `single_partition_of_fp32_groups`): 8 030 261 248 x 4 B over 8 ranks beside whole weights and a share of two states.
+#[test]
+fn zero_keeps_masters_beside_weights_of_any_type() {
+    let of = |precision: &str| {
+        let rest = "cluster: {num_gpus: 8}, distribution: {sharding: zero1}";
+        let plan = llama("pytorch", &format!("precision: {precision}"), rest).replace("batch_size: 1", "batch_size: 8");
+        let prediction = predicted(&plan);
+        assert!(says(&prediction, "training.master_dtype: fp32 (DeepSpeed"), "{precision}");
+        prediction.largest().static_bytes.0
+    };
+    for (precision, stored) in [("fp32", 4), ("bf16-mixed", 4), ("bf16", 2)] {
+        let sum = 8_030_261_248 * stored + 8_030_261_248 * (4 + 8) / 8;
+        let off = of(precision).abs_diff(sum) as f64 / sum as f64;
+        assert!(off < 4e-3, "{precision}: {off}");
+    }
+}
+
+/// A card of A100's figures (312 TFLOP/s in 16 bits) without an FP32 peak is A100's, 19.5, said so, and not one
+/// multiprocessor: GPT-2's 50 257 columns take no longer than a quarter more.
+#[test]
+fn a_card_of_the_plans_own_may_leave_its_fp32_peak_out() {
+    let step = |peaks: &str| {
+        let prediction = predicted(&format!(
+            "{{model: {{preset: gpt2, batch_size: 4, sequence_length: 1024}}, training: {{precision: bf16-mixed}},
+             hardware: {{custom: {{memory_gb: 80, bandwidth_gb_s: 2039, peak_tflops: {{{peaks}}}}}}}}}"
+        ));
+        let said = says(&prediction, "hardware.custom.peak_tflops.fp32: 19.5 (");
+        (prediction.time.step.0, said)
+    };
+    let ((silent, said), (told, unsaid)) = (step("bf16: 312"), step("bf16: 312, fp32: 19.5"));
+    assert!(said && !unsaid && (silent / told - 1.0).abs() < 1e-9, "{silent}, {told}");
+}
+
+/// The command line's own default.
+#[test]
+fn who_answers_holds_16_bits() {
+    let plan = "{model: {preset: llama-3-8b, batch_size: 16, sequence_length: 8192}, training: {mode: inference}}";
+    let prediction = predicted(plan);
+    assert!(says(&prediction, "training.precision: bf16"));
+    assert_eq!(weights(&prediction), 2 * 8_030_261_248);
+}
+
+/// What crosses between nodes is the plan's to say, or is said.
+#[test]
+fn a_network_that_is_taken_is_said() {
+    let of = |rest: &str| {
+        let plan = format!("cluster: {{num_gpus: 64{rest}}}, distribution: {{sharding: zero3}}");
+        predicted(&llama("pytorch", "precision: bf16", &plan).replace("batch_size: 1", "batch_size: 64"))
+    };
+    assert!(says(&of(""), "cluster.network: infiniband_ndr"));
+    assert!(!says(&of(", network: ethernet_100"), "cluster.network"));
+}
