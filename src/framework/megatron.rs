@@ -78,6 +78,7 @@ pub(super) const MODULES: Modules = Modules {
     fp8_weights_once: rule(true, "Transformer Engine, pytorch/module/base.py, is_first_microbatch"),
     adapters: rule(AdapterType::Model, "NVIDIA-NeMo/Megatron-Bridge, peft/utils.py, ParallelLinearAdapter"),
     quantised_scales: rule(false, "bitsandbytes, nn/modules.py, Params4bit (compress_statistics)"),
+    shares_scales: rule(false, "bitsandbytes, nn/modules.py, fix_4bit_weight_quant_state_from_module"),
     restores_input_type: rule(false, "NVIDIA-NeMo/Megatron-Bridge, peft/lora.py (no quantised base)"),
     vocabulary_layers: rule(Some(&[]), "NVIDIA-NeMo/Megatron-Bridge, peft/lora.py (the layers' four linear modules)"),
     linear_layers: rule(Some(&LINEAR_LAYERS), "megatron-core 0.16, core/transformer/attention.py and mlp.py"),

@@ -197,6 +197,8 @@ pub struct Modules {
     pub adapters: Rule<AdapterType>,
     /// Scales of 4-bit weights are quantised too, asked for or not.
     pub quantised_scales: Rule<bool>,
+    /// Ranks that share 4-bit weights out share their scales out too; where not, every rank has all.
+    pub shares_scales: Rule<bool>,
     /// A layer with quantised weights gives its output in the type of its input, and an adapter beside it copies that.
     pub restores_input_type: Rule<bool>,
     /// What it calls the linear layers of every model; none: as the family's transformers class does.

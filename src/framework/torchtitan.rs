@@ -51,6 +51,7 @@ pub(super) const PROFILE: Profile = Profile {
         fp8_shards: rule(true, "torchao, float8/fsdp_utils.py, WeightWithDynamicFloat8CastTensor"),
         adapters: rule(AdapterType::Model, "torchtune, modules/peft/lora.py, LoRALinear (the model's dtype)"),
         quantised_scales: rule(true, "torchao, dtypes/nf4tensor.py, to_nf4 (scales are always quantised)"),
+        shares_scales: rule(true, "torchao, dtypes/nf4tensor.py, nf4_split (scales and their scales are split)"),
         restores_input_type: rule(false, "torchtune, modules/peft/lora.py, LoRALinear.forward (linear_nf4)"),
         ..transformers::MODULES
     },

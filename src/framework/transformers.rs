@@ -71,6 +71,7 @@ pub(super) const MODULES: Modules = Modules {
         "peft 0.21.2, tuners/tuners_utils.py, cast_adapter_dtype (autocast_adapter_dtype)",
     ),
     quantised_scales: rule(false, "bitsandbytes, nn/modules.py, Params4bit (compress_statistics)"),
+    shares_scales: rule(false, "bitsandbytes, nn/modules.py, fix_4bit_weight_quant_state_from_module"),
     restores_input_type: rule(
         true,
         "bitsandbytes, nn/modules.py, Linear4bit.forward (.to(inp_dtype)); peft, tuners/lora/bnb.py (result.clone())",

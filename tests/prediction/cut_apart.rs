@@ -149,3 +149,25 @@ fn a_network_that_is_taken_is_said() {
     assert!(says(&of(""), "cluster.network: infiniband_ndr"));
     assert!(!says(&of(", network: ethernet_100"), "cluster.network"));
 }
+
+/// bitsandbytes keeps scales beside the module, where FSDP does not see them (nn/modules.py,
+/// `fix_4bit_weight_quant_state_from_module`): of Llama 3 8B's 6 979 321 856 matrix elements each of two ranks holds half
+/// a byte a pair and all scales, 4 B for 64; torchao splits both (dtypes/nf4tensor.py, `nf4_split`).
+#[test]
+fn every_rank_has_all_scales_of_bitsandbytes() {
+    let held = |framework: &str, ranks: u64| {
+        let plan = llama(
+            framework,
+            "precision: bf16, lora: {rank: 8, base_bits: 4}",
+            &format!("cluster: {{num_gpus: {ranks}}}, distribution: {{sharding: zero3}}"),
+        );
+        weights(&predicted(&plan.replace("batch_size: 1", &format!("batch_size: {ranks}"))))
+    };
+    let near = |bytes: u64, sum: u64| assert!(bytes.abs_diff(sum) < sum / 200, "{bytes}, not {sum}");
+    // The rest, in 16 bits: the ends, the norms and adapters of rank 8 beside queries and values, 32 x 8 x (8192 + 5120).
+    let rest = 2 * (2 * ENDS + NORMS + 32 * 8 * (8192 + 5120));
+    let scales = |bits: u64| MATRICES / 64 * bits / 8;
+    let halved = |framework: &str| held(framework, 2) as f64 / held(framework, 1) as f64;
+    near(held("pytorch", 2), (MATRICES / 2 + rest) / 2 + scales(32));
+    assert!((halved("torchtitan") - 0.5).abs() < 0.001, "{}", halved("torchtitan"));
+}

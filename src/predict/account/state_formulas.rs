@@ -45,11 +45,13 @@ pub(in crate::predict) fn weights(job: &Job, held: &Resident) -> Words {
     let usual = words![held.params, " parameters x ", storage.weight.bytes(), " B (", storage.weight.name(), ")"];
     let in_fp8 = storage.fp8_weights || (storage.fp8 && job.training.mode == Mode::Inference);
     let bits = job.training.lora.as_ref().and_then(|lora| lora.base_bits);
+    let shares = job.degrees.sharding == Sharding::Zero3 && job.degrees.shard_ranks > 1;
+    let whole_scales = shares && !job.profile.modules.shares_scales.is;
     let usual = match bits {
-        Some(bits) => usual.then(words![", blocks' matrices x ", bits, " bits"]).then(if bits == 4 {
-            words![" with scales"]
-        } else {
-            Words::NONE
+        Some(bits) => usual.then(words![", blocks' matrices x ", bits, " bits"]).then(match bits {
+            4 if whole_scales => words![" with scales, of which every rank has all"],
+            4 => words![" with scales"],
+            _ => Words::NONE,
         }),
         None if job.training.weight_bits.is_some() => usual.then(words![", blocks' matrices x 4 bits with scales"]),
         None if in_fp8 => usual.then(words![", blocks' matrices in FP8"]),

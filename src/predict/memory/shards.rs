@@ -149,12 +149,12 @@ impl StageTapes<'_> {
 
     /// A tape's weights as they are gathered: in the type that they compute in, but torchao gathers the linear
     /// layers' in FP8 (torchao, float8/fsdp_utils.py, `WeightWithDynamicFloat8CastTensor`), and bitsandbytes' packed
-    /// weights are gathered packed (bitsandbytes, docs/source/fsdp_qlora.md, `quant_storage`).
+    /// weights are gathered packed (bitsandbytes, docs/source/fsdp_qlora.md, `quant_storage`), without their scales.
     pub(in crate::predict) fn whole(&self, tape: &Tape) -> Bytes {
         let (job, seen) = (self.job, self.job.storage.compute.bytes());
         let matrix = |weight: &Weight| is_covered(weight.part) && weight.numel > weight.rows;
         let bytes = |weight: &Weight| match quantised(job, weight) {
-            Some(millibytes) => weight.numel.saturating_mul(millibytes) / 1000,
+            Some(few) => weight.numel.saturating_mul(few.gathered()) / 1000,
             None if job.storage.fp8_weights && matrix(weight) => weight.numel,
             None => weight.numel.saturating_mul(seen),
         };

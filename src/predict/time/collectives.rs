@@ -38,7 +38,7 @@ impl Weights {
             let in_fp8 = if in_fp8 { count } else { 0.0 };
             if !weight.trained {
                 let gathered = job.storage.compute.bytes() as f64;
-                weights.frozen += count * quantised(job, weight).map_or(gathered, |each| each as f64 / 1000.0);
+                weights.frozen += count * quantised(job, weight).map_or(gathered, |few| few.gathered() as f64 / 1000.0);
             } else if weight.part == Part::Expert {
                 weights.expert += count;
                 weights.in_fp8[1] += in_fp8;

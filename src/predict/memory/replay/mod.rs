@@ -295,7 +295,7 @@ fn parameter(job: &Job, weight: &Weight) -> Parameter {
     let squares = if row.temporary == Temporary::NewtonSchulz { (2, gram(weight)) } else { (0, 0) };
     let alone = numel.saturating_mul(row.alone(state, gradient, job.training.weight_decay > 0.0));
     let weight_bytes = match quantised(job, weight) {
-        Some(millibytes) => numel.saturating_mul(millibytes) / 1000,
+        Some(few) => few.held(numel, weight.numel),
         None => numel.saturating_mul(element.bytes()),
     };
     Parameter {

@@ -108,7 +108,7 @@ fn unit(held: &StageTapes<'_>, tapes: &[&Tape]) -> Unit {
     let ranks = job.degrees.shard_ranks.max(1);
     let sum = |of: &dyn Fn(&Tape) -> u64| tapes.iter().map(|tape| of(tape)).fold(0, u64::saturating_add);
     let bytes = |weight: &Weight| match quantised(job, weight) {
-        Some(millibytes) => weight.numel.saturating_mul(millibytes) / 1000,
+        Some(few) => weight.numel.saturating_mul(few.gathered()) / 1000,
         None => weight.numel.saturating_mul(stored(job, weight).bytes()),
     };
     let made = sum(&|tape| {

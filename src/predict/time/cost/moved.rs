@@ -119,9 +119,8 @@ pub(super) fn dequantized(job: &Job, tape: &Tape, op: &Op) -> u64 {
         return 0;
     }
     let made = |id: &TensorId| match tape.get(*id).home {
-        Home::Weight(at) => quantised(job, &tape.weights[at as usize]).map_or(0, |millibytes| {
-            tape.get(*id).numel.saturating_mul(millibytes + 1000 * job.storage.compute.bytes()) / 1000
-        }),
+        Home::Weight(at) => quantised(job, &tape.weights[at as usize])
+            .map_or(0, |few| tape.get(*id).numel.saturating_mul(few.all() + 1000 * job.storage.compute.bytes()) / 1000),
         _ => 0,
     };
     tape.ids(op.inputs).iter().map(made).sum()

@@ -51,9 +51,9 @@ fn weight_bytes(job: &Job, tape: &Tape, op: &Op, id: TensorId, at: u32) -> u64 {
     };
     let bytes = numel.saturating_mul(tensor.element.bytes());
     if job.training.mode == Mode::Inference
-        && let Some(millibytes) = quantised(job, &tape.weights[at as usize])
+        && let Some(few) = quantised(job, &tape.weights[at as usize])
     {
-        return numel.saturating_mul(millibytes) / 1000;
+        return numel.saturating_mul(few.all()) / 1000;
     }
     match tape.ids(op.outputs) {
         [rows] if tape.ids(op.inputs) == [id] => bytes.min(tape.get(*rows).numel * tensor.element.bytes()),
