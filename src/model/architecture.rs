@@ -236,34 +236,6 @@ impl Family {
         matches!(self, Self::Bert | Self::Roberta | Self::Electra)
     }
 
-    /// Whether transformers' class says how tensor-parallel ranks cut it (transformers 4.57.6,
-    /// models/*/configuration_*.py, `base_model_tp_plan`): of the others every rank would hold the whole.
-    #[must_use]
-    pub const fn has_tensor_plan(self) -> bool {
-        matches!(
-            self,
-            Self::GptNeox
-                | Self::Llama
-                | Self::Mistral
-                | Self::Mixtral
-                | Self::Qwen2
-                | Self::Qwen2Moe
-                | Self::Qwen3
-                | Self::Qwen3Moe
-                | Self::Qwen3Next
-                | Self::Qwen35
-                | Self::Qwen35Moe
-                | Self::Gemma
-                | Self::Gemma2
-                | Self::Gemma3Text
-                | Self::Phi
-                | Self::Phi3
-                | Self::DeepseekV2
-                | Self::DeepseekV3
-                | Self::GptOss
-        )
-    }
-
     /// Whether its layers are BART's, whatever stands before and behind them.
     #[must_use]
     pub const fn has_bart_layers(self) -> bool {

@@ -6,6 +6,8 @@ use crate::framework::{Experts, Modules, Profile, RmsNorm, Rule};
 /// What a class of transformers writes otherwise than Llama's (4.57.6, `models/*/modeling_*.py`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClassRules {
+    /// Its tensor-parallel plan cuts each matrix of its layers, and gathers nothing within them.
+    pub cut_by_plan: bool,
     /// Its norm.
     pub norm: ClassNorm,
     /// Queries and keys are rotated in fp32 and cast back.
@@ -92,6 +94,7 @@ pub enum LayerBuffer {
 impl ClassRules {
     /// As Llama's class.
     pub const USUAL: Self = Self {
+        cut_by_plan: false,
         norm: ClassNorm::Usual,
         wide_rotation: false,
         norms_rotated: false,

@@ -15,6 +15,8 @@ use crate::plan::keywords::CpComm;
 pub struct Cut {
     /// Tensor parallel.
     pub tensor: u64,
+    /// The output matrix is whole on each of its ranks.
+    pub whole_head: bool,
     /// Norms and residuals split along the sequence too.
     pub sequence: bool,
     /// Context parallel.
@@ -33,6 +35,7 @@ impl Cut {
     /// One GPU holds everything.
     pub const WHOLE: Self = Self {
         tensor: 1,
+        whole_head: false,
         sequence: false,
         context: 1,
         exchange: CpComm::P2p,

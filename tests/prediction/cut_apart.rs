@@ -57,6 +57,16 @@ fn transformers_ranks_each_hold_the_whole_embedding() {
     assert!(logits(&plain) > logits(&megatron) + 4096 * 128_256 * 6 / 8 * 7);
 }
 
+/// What DeepSpeed trains it cuts within layers alone (module_inject/replace_module.py, `set_lm_head`): the head is whole too.
+#[test]
+fn deepspeed_leaves_both_ends_whole() {
+    let rest = TENSOR_8.replace("tensor_parallel: 8", "tensor_parallel: 8, engine: deepspeed");
+    assert_eq!(
+        weights(&predicted(&llama("pytorch", "precision: bf16-mixed", &rest))),
+        4 * (MATRICES / 8 + 2 * ENDS + NORMS)
+    );
+}
+
 /// OPT's class has no plan (transformers 4.57.6, models/opt); DeepSpeed finds the matrices itself (module_inject/auto_tp.py).
 #[test]
 fn classes_without_a_tensor_parallel_plan_are_refused() {
@@ -69,6 +79,14 @@ fn classes_without_a_tensor_parallel_plan_are_refused() {
     let fault = opt("").unwrap_err();
     assert!(fault.contains("no tensor-parallel plan"), "{fault}");
     assert!(opt(", engine: deepspeed").is_ok());
+    // GPT-J's has none either, though its layers are read by the rules of others; Qwen2-MoE's leaves the experts whole.
+    for model in ["gpt-j-6b", "qwen1.5-moe-a2.7b"] {
+        let plan = format!(
+            "{{model: {{preset: {model}, batch_size: 2, sequence_length: 512}}, cluster: {{num_gpus: 2}},
+             distribution: {{tensor_parallel: 2}}}}"
+        );
+        assert!(tried(&plan).unwrap_err().contains("no tensor-parallel plan"), "{model}");
+    }
 }
 
 /// Llama's plan has no entry `sequence_parallel`.
@@ -97,14 +115,16 @@ fn torchtitan_computes_in_fp32_beside_ranks_without_fsdp() {
 }
 
 /// DeepSpeed clones its share in fp32 from weights of any type (runtime/zero/stage_1_and_2.py,
-/// `single_partition_of_fp32_groups`): 8 030 261 248 x 4 B over 8 ranks beside whole weights and a share of two states.
+/// `single_partition_of_fp32_groups`; stage3.py, `_create_fp32_partitions`, steps on fp32 weights as they are): 8 030 261 248 x 4 B over 8 ranks beside whole weights and a share of two states.
 #[test]
 fn zero_keeps_masters_beside_weights_of_any_type() {
     let of = |precision: &str| {
         let rest = "cluster: {num_gpus: 8}, distribution: {sharding: zero1}";
         let plan = llama("pytorch", &format!("precision: {precision}"), rest).replace("batch_size: 1", "batch_size: 8");
         let prediction = predicted(&plan);
-        assert!(says(&prediction, "training.master_dtype: fp32 (DeepSpeed"), "{precision}");
+        let said =
+            if precision == "bf16" { "training.precision: bf16-fp32-master" } else { "training.master_dtype: fp32" };
+        assert!(says(&prediction, said), "{precision}");
         prediction.largest().static_bytes.0
     };
     for (precision, stored) in [("fp32", 4), ("bf16-mixed", 4), ("bf16", 2)] {
@@ -112,6 +132,9 @@ fn zero_keeps_masters_beside_weights_of_any_type() {
         let off = of(precision).abs_diff(sum) as f64 / sum as f64;
         assert!(off < 4e-3, "{precision}: {off}");
     }
+    let rest = "cluster: {num_gpus: 8}, distribution: {sharding: zero3, engine: deepspeed}";
+    let third = predicted(&llama("pytorch", "precision: fp32", rest).replace("batch_size: 1", "batch_size: 8"));
+    assert!(!says(&third, "training.master_dtype"), "{:?}", third.assumptions);
 }
 
 /// A card of A100's figures (312 TFLOP/s in 16 bits) without an FP32 peak is A100's, 19.5, said so, and not one

@@ -207,8 +207,7 @@ impl DecoderContext<'_> {
             return self.class_head(b, x);
         }
         let x = self.gather(&mut b, x, Part::Head);
-        // A tied matrix is the embedding's, whole where that is.
-        let (rows, columns) = (self.head_rows(self.is_cut_apart() && d.tie_embeddings), d.embedding_dim);
+        let (rows, columns) = (self.head_rows(self.has_whole_head()), d.embedding_dim);
         let head = b.output_matrix(rows, columns, d.tie_embeddings);
         let bias = d.head_bias.then(|| b.weight(Part::Head, rows, 1));
         let x = if self.predicts_further() { self.predicted_further(&mut b, x, head) } else { x };
@@ -231,7 +230,9 @@ impl DecoderContext<'_> {
                 let logits = b.matrix("head", x, head, bias, (tokens, columns, rows));
                 self.gathered(&mut b, gathered, true);
                 let logits = b.adapted_head(x, logits, (tokens, columns, rows));
-                let logits = if self.is_cut_apart() { self.whole_logits(&mut b, logits, rows) } else { logits };
+                let parts = matches!(rule, LossRule::VocabParallel | LossRule::VocabParallelFused | LossRule::TeFused);
+                let gathers = self.is_cut_apart() && !parts;
+                let logits = if gathers { self.whole_logits(&mut b, logits, rows) } else { logits };
                 let logits = self.times(&mut b, "head.multiplier", logits);
                 let logits = self.capped(&mut b, logits);
                 let loss = self.loss(&mut b, logits, tokens, rule);

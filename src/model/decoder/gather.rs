@@ -15,7 +15,7 @@ pub(super) struct GatheredBytes {
 }
 
 impl DecoderContext<'_> {
-    /// Whether tensor-parallel ranks cut each linear layer by itself, as transformers' plans and DeepSpeed's do, neither of
+    /// Whether tensor-parallel ranks cut each linear layer by itself, as transformers' plans and DeepSpeed do, neither of
     /// which cuts the embedding (transformers 4.57.6, models/llama/configuration_llama.py, `base_model_tp_plan`).
     pub(super) fn is_cut_apart(&self) -> bool {
         self.run.modules.family_classes.is && self.run.cut.tensor > 1 && !self.run.head_only
@@ -32,10 +32,15 @@ impl DecoderContext<'_> {
         match part {
             Part::Attention if !d.fused_qkv && d.mla.is_none() => (1, 3),
             Part::Mlp if d.gated && !d.fused_gate_up => (1, 2),
-            Part::Head if d.tie_embeddings => (0, 0),
+            Part::Head if self.has_whole_head() => (0, 0),
             Part::Head => (0, 1),
             _ => (1, 1),
         }
+    }
+
+    /// Whether each rank multiplies by the whole output matrix: a tied one is the embedding.
+    pub(super) fn has_whole_head(&self) -> bool {
+        self.is_cut_apart() && (self.d.tie_embeddings || self.run.cut.whole_head)
     }
 
     /// All columns of logits of which each rank has some (`lm_head: colwise_rep`).

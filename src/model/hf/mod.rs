@@ -3,6 +3,7 @@
 
 mod absent;
 mod counts;
+mod cuts;
 mod decoder;
 mod defaults;
 mod delta;
@@ -131,6 +132,9 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
     }
     assumptions.extend(related::remarks(model_type).iter().map(|line| (*line).to_owned()));
     let mut shape = shape(keys, family, near, class)?;
+    if let ModelShape::Decoder(decoder) = &mut shape {
+        decoder.class_rules.cut_by_plan = cuts::CUT_BY_PLAN.contains(&model_type);
+    }
     let sees = sees(outer, &mut shape)?;
     let is_part = is_part && !sees;
     if family == Family::ModernBert && !keys.has("reference_compile") {

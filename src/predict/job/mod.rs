@@ -49,7 +49,7 @@ use crate::catalog::Catalog;
 use crate::framework::{Modules, Profile};
 use crate::model::{self, Architecture, Count};
 use crate::plan::keys;
-use crate::plan::keywords::{Mode, Precision, Sharding, TransformerImpl};
+use crate::plan::keywords::{Loss, Mode, Precision, Sharding, TransformerImpl};
 use crate::plan::{Change, Fault, Plan};
 
 /// A plan with every value decided. The plan's form shows these as the values in force.
@@ -187,7 +187,8 @@ impl Job {
     /// models/llama/modeling_llama.py, `_tp_plan`: `colwise_rep`).
     #[must_use]
     pub fn gathers_logits(&self) -> bool {
-        self.modules.family_classes.is && self.training.mode == Mode::Train
+        let whole = matches!(self.training.loss, Loss::Hf | Loss::Plain);
+        self.modules.family_classes.is && self.training.mode == Mode::Train && whole
     }
 
     /// Rows that the vocabulary is padded to a multiple of.

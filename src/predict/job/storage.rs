@@ -7,7 +7,7 @@ use crate::framework::{Profile, ReduceType};
 use crate::model::{Element, Operands};
 use crate::plan::Plan;
 use crate::plan::keys;
-use crate::plan::keywords::{Dtype, Engine, Fp8Recipe, MasterDtype, Mode, Optimizer, Precision, Sharding};
+use crate::plan::keywords::{CpuOffload, Dtype, Engine, Fp8Recipe, MasterDtype, Mode, Optimizer, Precision, Sharding};
 
 /// Types of what a rank holds, and in which it computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,12 +107,13 @@ pub(super) fn resolve(
     (degrees, hardware): (&Degrees, &Hardware),
     notes: &mut Notes,
 ) -> Storage {
-    let precision = precision(plan, profile, notes);
+    let precision = mastered(precision(plan, profile, notes), plan, degrees, notes);
     let engine_rules = &profile.data_parallel;
     eight_bits(plan, degrees, notes);
     let row = row(plan, profile, (precision, degrees));
-    if splits_in_full(plan, profile, degrees) && precision == Precision::Bf16Mixed {
-        notes.assume(keys::training::precision, IN_FULL);
+    let mixes = matches!(precision, Precision::Bf16Mixed | Precision::Fp16Mixed | Precision::Fp8Mixed);
+    if splits_in_full(plan, profile, degrees) && mixes {
+        notes.assume(keys::training::precision, format!("{precision}, {IN_FULL}"));
     }
     let row = with_masters_of_zero(row, (plan, degrees), notes);
     let fp16 = precision == Precision::Fp16Fp32Master && plan.training.gradient_dtype.is_none();
@@ -167,7 +168,7 @@ pub(super) fn resolve(
 }
 
 /// What is said of mixed types that nobody casts to.
-const IN_FULL: &str = "bf16-mixed, computed in fp32: torchtitan ends mixed precision beside tensor or pipeline ranks without FSDP; \
+const IN_FULL: &str = "computed in fp32: torchtitan ends mixed precision beside tensor or pipeline ranks without FSDP; \
                        sharding: zero3 has it";
 
 /// The plan's precision; what answers without a word of it has 16 bits, as on the command line.
@@ -181,22 +182,42 @@ fn precision(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Precision {
 fn splits_in_full(plan: &Plan, profile: &Profile, degrees: &Degrees) -> bool {
     let splits = degrees.tensor > 1 || degrees.pipeline > 1;
     let trains = plan.training.mode != Some(Mode::Inference);
-    profile.data_parallel.splits_in_full.is && trains && splits && degrees.sharding == Sharding::None
+    profile.data_parallel.splits_in_full.is
+        && trains
+        && splits
+        && degrees.context < 2
+        && degrees.sharding == Sharding::None
 }
 
-/// DeepSpeed's ZeRO steps on copies in fp32 of what a rank updates, with states in fp32, whatever type the weights have
-/// (runtime/zero/stage_1_and_2.py, `single_partition_of_fp32_groups`, and stage3.py, `_create_fp32_partitions`: `.clone().float()`).
+/// DeepSpeed's optimizers step on copies in fp32 of 16-bit weights (runtime/zero/stage_1_and_2.py,
+/// `single_partition_of_fp32_groups`, stage3.py, `_create_fp32_partitions`, and fp16/fused_optimizer.py: `.clone().float()`), with
+/// states in fp32: that precision has a name of its own.
+fn mastered(precision: Precision, plan: &Plan, degrees: &Degrees, notes: &mut Notes) -> Precision {
+    let known = match precision {
+        Precision::Bf16 => Precision::Bf16Fp32Master,
+        Precision::Fp16 => Precision::Fp16Fp32Master,
+        _ => return precision,
+    };
+    if degrees.engine != Engine::Deepspeed || plan.training.mode == Some(Mode::Inference) {
+        return precision;
+    }
+    let words = format!("{known} (DeepSpeed keeps fp32 masters and states beside {precision} weights)");
+    notes.assume(keys::training::precision, words);
+    known
+}
+
+/// Its first two stages clone fp32 weights too; the third steps on those that it has, unless its optimizer runs on the host.
 fn with_masters_of_zero(row: Storage, (plan, degrees): (&Plan, &Degrees), notes: &mut Notes) -> Storage {
-    if row.master.is_some() || !degrees.is_deepspeed() || plan.training.mode == Some(Mode::Inference) {
+    let offloads = matches!(plan.training.cpu_offload, Some(CpuOffload::Optimizer | CpuOffload::Parameters));
+    let clones = degrees.sharding != Sharding::Zero3 || offloads;
+    let trains = plan.training.mode != Some(Mode::Inference);
+    if row.master.is_some() || !degrees.is_deepspeed() || !clones || !trains {
         return row;
     }
-    let beside = if row.weight == Element::F32 { "weights in fp32" } else { "16-bit weights" };
-    let states = if row.state == Element::F32 { "" } else { ", and states in fp32" };
-    notes.assume(
-        keys::training::master_dtype,
-        format!("fp32 (DeepSpeed's ZeRO keeps masters beside {beside} too{states})"),
-    );
-    Storage { master: Some(Element::F32), state: Element::F32, ..row }
+    if plan.training.master_dtype.is_none() {
+        notes.assume(keys::training::master_dtype, "fp32 (DeepSpeed's ZeRO keeps masters beside weights in fp32 too)");
+    }
+    Storage { master: Some(Element::F32), ..row }
 }
 
 /// The types of a precision by itself.

@@ -100,11 +100,10 @@ fn splits((profile, degrees): (&Profile, &Degrees), mode: Mode, notes: &mut Note
 /// Refuses tensor parallelism of classes that do not say how they are cut. DeepSpeed's finds the matrices by itself
 /// (deepspeed, module_inject/auto_tp.py).
 fn cut_classes((profile, degrees): (&Profile, &Degrees), architecture: &Architecture, notes: &mut Notes) {
-    let class = architecture.block().is_some() && profile.modules.family_classes.is;
-    let cuts = architecture.family.has_tensor_plan() || degrees.engine == Engine::Deepspeed;
-    if degrees.tensor > 1 && class && !cuts {
+    let Some(block) = architecture.block().filter(|_| profile.modules.family_classes.is) else { return };
+    if degrees.tensor > 1 && !block.class_rules.cut_by_plan && degrees.engine != Engine::Deepspeed {
         let words = format!(
-            "{}: transformers' class of this model has no tensor-parallel plan, every rank would hold all; must be 1",
+            "{}: transformers' class of this model has no tensor-parallel plan that cuts all of its layers' matrices; must be 1",
             degrees.tensor
         );
         notes.fault(keys::distribution::tensor_parallel, words);

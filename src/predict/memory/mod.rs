@@ -3,6 +3,7 @@
 
 pub(in crate::predict) mod buffers;
 pub(in crate::predict) mod companions;
+pub(in crate::predict) mod few_bits;
 mod offloaded;
 pub(in crate::predict) mod overhead;
 pub(in crate::predict) mod peak;

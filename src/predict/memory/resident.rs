@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 
 use crate::framework::Gather;
 use crate::model::{Element, Part, Weight, is_covered};
-use crate::plan::keywords::{Attention, Mode, Optimizer, Sharding};
+use crate::plan::keywords::{Attention, Engine, Mode, Optimizer, Sharding};
 use crate::predict::job::Job;
 use crate::predict::job::optimizer::{
     Temporary, is_matrix, newton_schulz, newton_schulz_flops, rounded, rule_of, state_bytes,
 };
 use crate::predict::memory::companions::frozen_models;
+use crate::predict::memory::few_bits::quantised;
 use crate::predict::memory::zero_step;
 use crate::predict::step::StageTapes;
 use crate::predict::step::adapter_element;
@@ -313,22 +314,39 @@ impl StageTapes<'_> {
         let largest = stepped.largest;
         let training = &self.job.training;
         let row = rule_of(self.job);
+        let at_once = |bytes: Bytes| stepped.at_once(self.job, bytes);
         sum.optimizer_temporary = match row.temporary {
             Temporary::Nothing => Bytes::ZERO,
-            Temporary::AllStates => Bytes(sum.states.0 / 2),
+            Temporary::AllStates => at_once(Bytes(sum.states.0 / 2)),
             Temporary::Largest(tensors) => largest * tensors,
             Temporary::LargestUpcast(_) => Bytes(4) * stepped.in_turn,
             Temporary::LargestWide(tensors) => Bytes(4 * tensors) * (largest.0 / self.job.storage.state.bytes()),
             Temporary::NewtonSchulz => stepped.newton_schulz.max(stepped.others),
-            Temporary::StatesAndDecayedGradients if training.weight_decay > 0.0 => sum.states + sum.gradients,
-            Temporary::StatesAndDecayedGradients => sum.states,
-            Temporary::DecayedGradients if training.weight_decay > 0.0 => sum.gradients,
+            Temporary::StatesAndDecayedGradients if training.weight_decay > 0.0 => at_once(sum.states + sum.gradients),
+            Temporary::StatesAndDecayedGradients => at_once(sum.states),
+            Temporary::DecayedGradients if training.weight_decay > 0.0 => at_once(sum.gradients),
             Temporary::DecayedGradients => Bytes::ZERO,
         };
         if training.optimizer_in_backward {
             // Each parameter steps within the backward pass.
             sum.optimizer_temporary = Bytes::ZERO;
         }
+    }
+}
+
+/// Elements that DeepSpeed's third stage steps together (runtime/zero/config.py, `sub_group_size`; stage3.py,
+/// `_optimizer_step`).
+const SUB_GROUP: u64 = 1_000_000_000;
+
+impl StepTemporaries {
+    /// What of temporaries over a rank's whole share is there at a time.
+    fn at_once(&self, job: &Job, bytes: Bytes) -> Bytes {
+        let all = self.shares.into_iter().fold(0, u64::saturating_add);
+        let groups = job.degrees.engine == Engine::Deepspeed && job.degrees.sharding == Sharding::Zero3;
+        if !groups || all <= SUB_GROUP {
+            return bytes;
+        }
+        Bytes::from_f64(bytes.0 as f64 * SUB_GROUP as f64 / all as f64)
     }
 }
 
@@ -342,60 +360,4 @@ fn states_cast_to_step(job: &Job, stepped: &StepTemporaries) -> Bytes {
 /// Type in which a weight lies.
 pub(in crate::predict) fn stored(job: &Job, weight: &Weight) -> Element {
     if weight.part == Part::Adapter { adapter_element(job) } else { job.storage.weight }
-}
-
-/// What an element takes of a weight that is stored in few bits, in thousandths of a byte.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::predict) struct FewBits {
-    /// The packed weight, with scales that ranks share out along with it.
-    packed: u64,
-    /// Scales that every rank has all of.
-    beside: u64,
-}
-
-impl FewBits {
-    /// All of it.
-    pub const fn all(self) -> u64 {
-        self.packed + self.beside
-    }
-
-    /// What is gathered of a share.
-    pub const fn gathered(self) -> u64 {
-        self.packed
-    }
-
-    /// Bytes of a rank that holds so many elements of all.
-    pub fn held(self, elements: u64, of: u64) -> u64 {
-        let bytes = |elements: u64, each: u64| elements.saturating_mul(each) / 1000;
-        if elements == of {
-            return rounded(bytes(of, self.all()));
-        }
-        rounded(bytes(elements, self.packed)).saturating_add(rounded(bytes(of, self.beside)))
-    }
-}
-
-/// How a weight is stored in fewer bits than its neighbours: a quantised base weight, or a matrix that an inference server
-/// holds in FP8 or 4 bits.
-pub(in crate::predict) fn quantised(job: &Job, weight: &Weight) -> Option<FewBits> {
-    let alone = |packed: u64| Some(FewBits { packed, beside: 0 });
-    let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert) && weight.numel > weight.rows;
-    if job.training.mode == Mode::Inference && job.storage.fp8 && matrix {
-        return alone(1000);
-    }
-    if job.training.weight_bits.is_some() && matrix {
-        // 4 bits, and for 128 of them a scale of 16 bits and a zero point of 4 (AutoAWQ 0.2, awq/modules/linear/gemm.py,
-        // `qweight`, `scales`, `qzeros`): 4.156 bits.
-        return alone(520);
-    }
-    let lora = job.training.lora.as_ref()?;
-    let matrix = matches!(weight.part, Part::Attention | Part::Mlp | Part::Expert);
-    let bits = lora.base_bits.filter(|_| matrix && !weight.trained)?;
-    // NF4: a 4-byte scale for 64 weights, or 8 bit with an fp32 scale for 256 of those (QLoRA, arXiv 2305.14314).
-    let twice = lora.double_quant || job.profile.modules.quantised_scales.is;
-    let scale = if twice { 127 * 1000 / 8 / 1000 } else { 62 };
-    let (packed, scale) = (bits.saturating_mul(125), if bits == 4 { scale } else { 0 });
-    if job.profile.modules.shares_scales.is {
-        return alone(packed.saturating_add(scale));
-    }
-    Some(FewBits { packed, beside: scale })
 }

@@ -3,7 +3,8 @@
 
 use crate::model::{Tape, Weight, is_covered};
 use crate::plan::keywords::{Engine, Sharding};
-use crate::predict::memory::resident::{Resident, quantised};
+use crate::predict::memory::few_bits::quantised;
+use crate::predict::memory::resident::Resident;
 use crate::predict::step::StageTapes;
 use crate::predict::step::accumulates_whole;
 use crate::predict::step::pipeline::is_whole;

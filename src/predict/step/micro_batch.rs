@@ -97,6 +97,8 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Mi
         seen: job.batch.seen,
         cut: Cut {
             tensor: degrees.tensor,
+            // What it trains it replaces within layers alone (deepspeed, module_inject/replace_module.py, `set_lm_head`).
+            whole_head: degrees.engine == Engine::Deepspeed && job.modules.family_classes.is && trains(job),
             sequence: degrees.sequence_parallel,
             context: degrees.context,
             exchange: degrees.exchange,

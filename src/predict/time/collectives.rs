@@ -4,7 +4,7 @@ use crate::framework::WholeBuckets;
 use crate::model::{CONTEXT_PAIR, Collective, CollectiveKind, Element, Part, RankGroup, Tape, is_covered};
 use crate::plan::keywords::{Engine, Sharding};
 use crate::predict::job::Job;
-use crate::predict::memory::resident::quantised;
+use crate::predict::memory::few_bits::quantised;
 use crate::predict::step::accumulates_whole;
 use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::play::Recompute;

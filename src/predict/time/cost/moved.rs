@@ -5,7 +5,7 @@ use crate::framework::Gather;
 use crate::model::{Home, Op, Tape, TensorId, Work};
 use crate::plan::keywords::{Fp8Recipe, Mode};
 use crate::predict::job::Job;
-use crate::predict::memory::resident::quantised;
+use crate::predict::memory::few_bits::quantised;
 use crate::predict::step::gathers_fp8;
 
 /// Bytes that turning one operand of an FP8 matmul into FP8 moves, for each element: read once, and once more for

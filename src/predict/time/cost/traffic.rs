@@ -4,7 +4,7 @@ use super::tape::reads_rows_slowly;
 use crate::model::{Flow, Home, Op, Tape, TensorId, Work};
 use crate::plan::keywords::{Engine, Mode, Sharding};
 use crate::predict::job::Job;
-use crate::predict::memory::resident::quantised;
+use crate::predict::memory::few_bits::quantised;
 use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::{accumulates_whole, is_reduced_by_unit};
 
