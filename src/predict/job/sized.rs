@@ -1,5 +1,7 @@
 //! A kind of model and a size alone: the nearest model of the catalogue, as deep or as wide as the size asks for.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::catalog::{Catalog, ModelPreset};
@@ -14,6 +16,12 @@ const NEAR: f64 = 0.06;
 const FAR: f64 = 1.5;
 /// Keys that say how deep stacks of layers are.
 const DEPTHS: [&str; 5] = ["num_hidden_layers", "num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers"];
+/// Deeper or shallower than this many times the published model, a stand-in has another width too.
+const STRETCH: f64 = 2.0;
+/// Keys that say how wide those layers are, the stream between them first, and how many heads attend.
+const LAYER_WIDTHS: [&str; 6] =
+    ["hidden_size", "d_model", "intermediate_size", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim"];
+const HEADS: [&str; 4] = ["num_attention_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads"];
 /// Keys that say how wide convolutions are.
 const WIDTHS: [&str; 3] = ["hidden_sizes", "embedding_size", "block_out_channels"];
 
@@ -74,20 +82,81 @@ fn total(architecture: &Architecture) -> u64 {
     architecture.count(Profile::standard(), 1).total
 }
 
-/// The model with as many layers as come nearest to `wanted` parameters; one without stacked layers is widened.
-fn resized(config: &Map<String, Value>, wanted: f64) -> Result<Architecture, Fault> {
-    let deep = |layers: u64| {
-        let mut config = config.clone();
-        for key in DEPTHS.iter().filter(|key| config.contains_key(**key)).copied().collect::<Vec<_>>() {
-            config.insert(key.to_owned(), layers.into());
-        }
-        Ok::<_, Fault>(model::from_hf(&config)?.0)
+/// The number under the first of the keys that `config` has.
+fn first_of(config: &Map<String, Value>, keys: &[&str]) -> Option<f64> {
+    keys.iter().find_map(|key| config.get(*key)?.as_f64())
+}
+
+/// The model of so many layers.
+fn with_layers(config: &Map<String, Value>, layers: u64) -> Result<Architecture, Fault> {
+    let mut config = config.clone();
+    for key in DEPTHS.iter().filter(|key| config.contains_key(**key)).copied().collect::<Vec<_>>() {
+        config.insert(key.to_owned(), layers.into());
+    }
+    Ok(model::from_hf(&config)?.0)
+}
+
+/// Parameters beside the layers, and in each of them.
+fn by_layer(config: &Map<String, Value>) -> Result<(f64, f64), Fault> {
+    let (one, two) = (total(&with_layers(config, 1)?) as f64, total(&with_layers(config, 2)?) as f64);
+    Ok((2.0 * one - two, two - one))
+}
+
+/// The width that a model of `layers` is best given: measured, and 13 500 for the 80 layers of 175 billion parameters (Levine
+/// et al., "The Depth-to-Width Interplay in Self-Attention", arXiv 2006.12467, section 5).
+fn width_for(layers: f64) -> f64 {
+    5.55e-2_f64.mul_add(layers, 5.039).exp()
+}
+
+/// Layers so wide that the best depth for that width has `wanted` parameters; heads as large as published ones, and divided by
+/// what divides those.
+fn widened(config: &Map<String, Value>, wanted: f64) -> Result<Map<String, Value>, Fault> {
+    let (beside, each) = by_layer(config)?;
+    let (Some(width), Some(heads)) = (first_of(config, &LAYER_WIDTHS), first_of(config, &HEADS)) else {
+        return Ok(config.clone());
     };
-    let (one, two) = (total(&deep(1)?) as f64, total(&deep(2)?) as f64);
-    if two > one {
+    // A layer's parameters grow with the square of its width, those of its embeddings with the width.
+    let params = |layers: f64| {
+        let scale = width_for(layers) / width;
+        beside * scale + layers * each * scale * scale
+    };
+    let best = (1..400_u32).map(f64::from).find(|layers| params(*layers) >= wanted).unwrap_or(400.0);
+    let divisor = [8.0, 4.0, 2.0].into_iter().find(|divisor| heads % divisor == 0.0).unwrap_or(1.0);
+    let more = (heads * width_for(best) / width / divisor).round().max(1.0) * divisor;
+    let mut config = config.clone();
+    for (key, value) in &mut config {
+        let Some(published) = value.as_f64() else { continue };
+        let scaled = published * more / heads;
+        let scaled = match key.as_str() {
+            key if HEADS.contains(&key) => scaled,
+            // Whole heads, where the published width is made of them.
+            key if LAYER_WIDTHS.contains(&key) && published % heads == 0.0 => scaled,
+            key if LAYER_WIDTHS.contains(&key) => (scaled / 64.0).round().max(1.0) * 64.0,
+            _ => continue,
+        };
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let layers = (1.0 + (wanted - one) / (two - one)).round().clamp(1.0, 10_000.0) as u64;
-        return deep(layers);
+        let scaled = scaled.round() as u64;
+        *value = Value::from(scaled);
+    }
+    Ok(config)
+}
+
+/// As many layers as come nearest to `wanted` parameters, as a number that need not be whole.
+fn layers_for(config: &Map<String, Value>, wanted: f64) -> Result<Option<f64>, Fault> {
+    let (beside, each) = by_layer(config)?;
+    Ok((each > 0.0).then(|| (wanted - beside) / each))
+}
+
+/// The model with as many layers as come nearest to `wanted` parameters, and another width where that would make it far deeper
+/// or shallower; one without stacked layers is widened.
+fn resized(config: &Map<String, Value>, wanted: f64) -> Result<Architecture, Fault> {
+    if let Some(layers) = layers_for(config, wanted)? {
+        let published = first_of(config, &DEPTHS).unwrap_or(layers);
+        let stays = layers <= STRETCH * published && STRETCH * layers >= published;
+        let config = if stays { Cow::Borrowed(config) } else { Cow::Owned(widened(config, wanted)?) };
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let layers = layers_for(&config, wanted)?.unwrap_or(layers).round().clamp(1.0, 10_000.0) as u64;
+        return with_layers(&config, layers);
     }
     // Parameters of convolutions grow with the square of their width.
     let scale = (wanted / total(&model::from_hf(config)?.0) as f64).sqrt();
@@ -146,5 +215,27 @@ mod tests {
             let found = params(kind, billions);
             assert!((found / billions - 1.0).abs() < 0.25, "{kind}: {found} for {billions}");
         }
+    }
+
+    /// A size far from any published one is no tower of narrow layers. Published shapes of such sizes: ViT-22B 48 x 6144
+    /// (arXiv 2302.05442, table 1), XLM-R XXL 48 x 4096 (arXiv 2105.00572, section 2.1).
+    #[test]
+    fn far_sizes_grow_in_width_too() {
+        let catalog = Catalog::embedded().unwrap();
+        for (kind, billions) in [
+            (ModelType::VisionTransformer, 22.0),
+            (ModelType::TransformerEncoder, 10.7),
+            (ModelType::TransformerEncoder, 175.0),
+            (ModelType::TransformerEncoderDecoder, 70.0),
+        ] {
+            let architecture = of_kind(&catalog, kind, billions).unwrap().0;
+            let found = total(&architecture) as f64 / 1e9;
+            assert!((found / billions - 1.0).abs() < 0.05, "{kind}: {found} for {billions}");
+            let layers = architecture.block().unwrap().layers;
+            assert!((30..110).contains(&layers), "{kind} {billions}: {layers}");
+        }
+        // A little more than the published model is that model with a few layers more.
+        let near = of_kind(&catalog, ModelType::VisionTransformer, 0.8).unwrap().1;
+        assert!(near[0].contains("x 1280"), "{near:?}");
     }
 }
