@@ -140,6 +140,13 @@ fn gpu(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Option<Gpu> {
     };
     let mut gpu = gpu.clone();
     if let Some(custom) = custom {
+        if let Some(label) = custom.name.as_ref().filter(|label| **label != gpu.name) {
+            let said = format!(
+                "{label} is a name alone: what hardware.custom leaves out, and its kernels, are {}'s",
+                gpu.name
+            );
+            notes.assume("hardware.custom.name", said);
+        }
         overridden(&mut gpu, custom);
     }
     Some(gpu)
