@@ -307,7 +307,8 @@ fn padded(architecture: &Architecture, modules: &Modules, degrees: &Degrees) -> 
 }
 
 /// Tokens of the whole training: the plan's, else those by which a model of that size is trained with the least
-/// compute. Adapters are tuned on as much as there is: no law says how much.
+/// compute. Adapters are tuned on as much as there is, and so is what learns beside a reference or a critic: no law says how
+/// much.
 fn total_tokens(
     plan: &Plan,
     training: &Training,
@@ -320,6 +321,7 @@ fn total_tokens(
     let by_law = training.mode == Mode::Train
         && training.lora.is_none()
         && training.frozen.is_nothing()
+        && !(training.reference_pass || training.companions.critic || training.companions.generation.is_some())
         && matches!(architecture.shape, model::ModelShape::Decoder(_));
     plan.run.total_tokens.or_else(|| {
         let tokens = TOKENS_A_PARAMETER * params.active as f64;
