@@ -21,6 +21,8 @@ pub(super) fn sizes(keys: Keys<'_>, decoder: &Decoder) -> Vec<String> {
     // Heads of a model that attends nowhere are none.
     let absent = SIZES.iter().filter(|(names, _)| !said(names));
     let absent = absent.filter(|(names, _)| decoder.attention_layers() > 0 || names[0] != "num_attention_heads");
+    // What reads images has no vocabulary: one row stands for it.
+    let absent = absent.filter(|(names, _)| decoder.vocab > 1 || names[0] != "vocab_size");
     absent
         .map(|(names, of)| format!("model.hf_config.{}: {} (absent: the default of its class)", names[0], of(decoder)))
         .collect()
