@@ -206,7 +206,7 @@ pub(in crate::predict) fn sharding(job: &Job, root: Bytes, layer: Bytes) -> (Wor
                 root,
                 ", and layers of ",
                 layer,
-                " with as much for their gradients"
+                "; in their backward pass the gradients of what they train too"
             ],
             "PyTorch, torch/distributed/fsdp/_fully_shard (arXiv 2304.11277)",
         ),
