@@ -162,8 +162,8 @@ fn rates(name: &str, job: &Job, prediction: &Prediction) -> Vec<String> {
             time.tokens_per_s.iter().map(|rate| format!("{rate:.0} tokens/s on {} GPUs", prediction.num_gpus)).collect()
         }
         "Bubble" => vec![format!(
-            "{} of {} {step}: {} stages, {} micro batches",
-            time.bubble, time.step, job.degrees.pipeline, job.batch.accumulation
+            "{} of {} {step} in stage {} of {}; {} micro batches",
+            time.bubble, time.step, prediction.largest_stage, job.degrees.pipeline, job.batch.accumulation
         )],
         "Collective" => vec![format!("{} of {} {step} that nothing hides", time.communication, time.step)],
         "Launch-bound" => vec![format!("{} of {} {step}", time.launch, time.step)],
