@@ -52,20 +52,33 @@ fn the_host_takes_as_long_for_fsdp2_as_for_fsdp1() {
 
 /// Liger's and torchtune's losses are written for what says the next token.
 #[test]
-fn losses_without_logits_change_nothing_where_nothing_says_tokens() {
+fn losses_without_logits_are_the_usual_one_where_nothing_says_tokens() {
     let of = |loss: &str| {
         predicted(&format!(
             "{{model: {{preset: bert-base-uncased, batch_size: 8, sequence_length: 512}}, training: {{precision: bf16{loss}}}}}"
         ))
     };
-    let said =
-        |of: &Prediction| of.assumptions.iter().any(|line| line.starts_with("training.loss (it keeps no logits"));
+    let said = |of: &Prediction| {
+        of.assumptions.iter().any(|line| line.starts_with("training.loss: hf: fused is written for what says"))
+    };
     let fused = of(", loss: fused");
     assert!(said(&fused) && fused.not_modelled().count() == 0);
     assert_eq!(fused.largest().peak_allocated, of("").largest().peak_allocated);
     let decoder =
         "{model: {preset: gpt2, batch_size: 8, sequence_length: 512}, training: {precision: bf16, loss: fused}}";
     assert!(!said(&predicted(decoder)));
+    // Megatron's own loss is another one.
+    let megatron = |loss: &str| {
+        predicted(&format!(
+            "{{model: {{preset: bert-base-uncased, batch_size: 8, sequence_length: 512, framework: megatron}}{loss}}}"
+        ))
+    };
+    let (chunked, usual) = (megatron(", training: {loss: chunked}"), megatron(""));
+    assert_eq!(chunked.largest().peak_allocated, usual.largest().peak_allocated);
+    assert_eq!(chunked.time, usual.time);
+    assert!(
+        chunked.assumptions.iter().any(|line| line.starts_with("training.loss: vocab_parallel: chunked is written"))
+    );
 }
 
 /// megatron-core, core/transformer/transformer_config.py, `__post_init__`: both raise.

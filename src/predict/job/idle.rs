@@ -2,7 +2,7 @@
 
 use super::speed::exchanges_as_recipes;
 use super::storage::has_typed_masters;
-use super::training::{has_logit_free_loss, keeps_no_logits, recomputes_blocks};
+use super::training::{attends, recomputes_blocks};
 use super::{Degrees, Notes};
 use crate::framework::Profile;
 use crate::model::{Architecture, EncoderDecoder, Input, ModelShape, Start};
@@ -66,7 +66,7 @@ pub(super) fn note(
     for (_, key) in asked.left_out().iter().filter(|(is, _)| *is) {
         notes.assumptions.push(format!("{key}: {NOT_MODELLED}"));
     }
-    let said = asked.partly_counted().into_iter().chain(nothing_to_count(&plan.training));
+    let said = std::iter::once(asked.partly_counted()).chain(nothing_to_count(&plan.training));
     let companions = companions_left_out(&plan.training).into_iter().filter(|_| !inference);
     for (_, line) in said.chain(companions).chain(asked.of_speed()).filter(|(is, _)| *is) {
         notes.assumptions.push(line.to_owned());
@@ -154,7 +154,6 @@ impl IdleKeys<'_> {
         let tower = t.lora.as_ref().is_some_and(|lora| lora.vision_tower == Some(true));
         let shards_in_fp8 = self.in_fp8() && self.profile.modules.fp8_shards.is;
         let other = t.cpu_offload.is_some_and(|offload| offload != CpuOffload::Activations);
-        let logits = t.loss.is_some_and(keeps_no_logits) && !has_logit_free_loss(self.architecture);
         let unread = |given: bool, key: &'static str| (given && !self.reads(key), key);
         let routes = self.routes();
         let experts = [RecomputeModule::Moe, RecomputeModule::MoeAct, RecomputeModule::SharedExperts];
@@ -198,7 +197,7 @@ impl IdleKeys<'_> {
             unread(t.distributed_optimizer.is_some(), "training.distributed_optimizer"),
             (inference && t.optimizer.is_some(), "training.optimizer (inference)"),
             (inference && t.loss.is_some(), "training.loss (inference)"),
-            (logits && !inference, "training.loss (it keeps no logits of a vocabulary, of which this model has none)"),
+            (t.attention.is_some() && !attends(self.architecture), "training.attention (no layer attends)"),
             (inference && t.activation_checkpointing.is_some(), "training.activation_checkpointing (inference)"),
             (inference && t.reference_model == Some(true), "training.reference_model (inference)"),
         ]
@@ -281,18 +280,12 @@ impl IdleKeys<'_> {
         ]
     }
 
-    fn partly_counted(&self) -> [Idle; 2] {
-        let t = &self.plan.training;
-        [
-            (
-                t.moe_capacity_factor.is_some_and(|room| room >= 1.0),
-                "training.moe_capacity_factor: tokens are taken to be spread evenly: none is dropped, no room padded",
-            ),
-            (
-                t.reference_model == Some(true) && !self.inference,
-                "training.reference_model: its forward pass is in the step's time and not among the roofline's operators",
-            ),
-        ]
+    fn partly_counted(&self) -> Idle {
+        let capacity = self.plan.training.moe_capacity_factor;
+        (
+            capacity.is_some_and(|room| room >= 1.0),
+            "training.moe_capacity_factor: tokens are taken to be spread evenly: none is dropped, no room padded",
+        )
     }
 
     fn of_speed(&self) -> [Idle; 4] {

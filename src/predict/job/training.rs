@@ -153,7 +153,10 @@ pub(super) fn resolve(
     Training {
         mode,
         optimizer,
-        attention: notes.or(keys::training::attention, part.attention, defaults.attention.is),
+        attention: match attends(architecture) {
+            true => notes.or(keys::training::attention, part.attention, defaults.attention.is),
+            false => part.attention.unwrap_or(defaults.attention.is),
+        },
         checkpointing: part.activation_checkpointing.clone().unwrap_or(match own_recomputation(architecture, mode) {
             true => Checkpointing::Full,
             false => Checkpointing::None,
@@ -210,13 +213,22 @@ fn note_reentrant(part: &TrainingPart, profile: &Profile, notes: &mut Notes) {
     }
 }
 
+/// Whether a model has a layer that attends. A trace holds whatever ran.
+pub(super) fn attends(architecture: &Architecture) -> bool {
+    match &architecture.shape {
+        ModelShape::ResidualNet(_) | ModelShape::Layers(_) => false,
+        ModelShape::Decoder(decoder) => decoder.attention_layers() > 0,
+        _ => true,
+    }
+}
+
 /// Whether a loss computes its gradient from the hidden states, without keeping logits.
-pub(super) const fn keeps_no_logits(loss: Loss) -> bool {
+const fn keeps_no_logits(loss: Loss) -> bool {
     matches!(loss, Loss::Fused | Loss::Chunked)
 }
 
 /// Whether there is such a loss for a model: Liger's and torchtune's are written for what says the next token.
-pub(super) fn has_logit_free_loss(architecture: &Architecture) -> bool {
+fn has_logit_free_loss(architecture: &Architecture) -> bool {
     match &architecture.shape {
         ModelShape::Decoder(decoder) => decoder.says == DecoderOutput::Tokens,
         // Its loss is its own code.
@@ -240,7 +252,19 @@ fn steps(
         ),
         Mode::Inference => (part.optimizer.unwrap_or(default), part.loss.unwrap_or(loss)),
     };
-    let loss = if keeps_no_logits(loss) && !has_logit_free_loss(architecture) { Loss::Hf } else { loss };
+    let loss = if keeps_no_logits(loss) && !has_logit_free_loss(architecture) {
+        // Whatever a framework takes else.
+        let usual = profile.defaults.loss.is;
+        let usual = if keeps_no_logits(usual) { Loss::Hf } else { usual };
+        if mode == Mode::Train {
+            let kind = architecture.kind();
+            let said = format!("{usual}: {loss} is written for what says the next token, which this {kind} does not");
+            notes.assume(keys::training::loss, said);
+        }
+        usual
+    } else {
+        loss
+    };
     let fused = profile.optimizer.always_fused.is && optimizer == Optimizer::Adamw;
     (if fused { Optimizer::AdamwFused } else { optimizer }, loss)
 }
