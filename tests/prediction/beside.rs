@@ -168,6 +168,16 @@ fn a_reference_model_is_a_copy_and_a_forward_pass() {
     let parts = [with.time.compute, with.time.memory_bound, with.time.communication, with.time.launch];
     let sum: f64 = parts.iter().map(|part| part.0).sum();
     assert!((sum / with.time.step.0 - 1.0).abs() < 1e-6, "{sum}");
+    // Its operators are in the roofline and among the terms, and what they read in the traffic.
+    let terms: f64 = with.time_terms.iter().map(|term| term.seconds.0).sum();
+    assert!((terms / with.time.step.0 - 1.0).abs() < 1e-6, "{terms}");
+    let attention = |of: &Prediction| of.roofline.ops.iter().find(|op| op.name == "attention.core").unwrap().count;
+    assert!(attention(&with) > attention(&plain));
+    let more = with.traffic.total().0 - plain.traffic.total().0;
+    // At least every weight once more.
+    assert!(more > 13_476_831_232 && more < plain.traffic.total().0 / 2, "{more}");
+    // No law says how long a policy learns beside its reference.
+    assert!(plain.time.total_hours.is_some() && with.time.total_hours.is_none());
     // With adapters the base is its own reference.
     assert_eq!(copy(&of(", reference_model: true, lora: {rank: 8}")), 0);
 }

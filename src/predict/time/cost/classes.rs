@@ -39,7 +39,7 @@ pub(in crate::predict) fn classes(
     let kernels = Kernels::of(job);
     let mut all: Vec<KernelClass> = Vec::with_capacity(8);
     for (passed, times) in passes.of_stage(job, step, layers, ends) {
-        for row in &passed.rows {
+        for row in passed.with_reference().flat_map(|passed| &passed.rows) {
             add(&mut all, job, &kernels, &row.times(times));
         }
     }

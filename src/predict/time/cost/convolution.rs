@@ -8,7 +8,6 @@ use super::kernel::peak;
 use super::tape::Tally;
 use crate::catalog::{ConvolutionCurve, Generation};
 use crate::model::{Convolution, MatMul, Op, Unit};
-use crate::plan::keywords::Mode;
 use crate::predict::job::Job;
 use crate::predict::time::pass_costs::PassCosts;
 use crate::units::{Bytes, Seconds};
@@ -93,11 +92,10 @@ impl Tally<'_> {
     /// A convolution on the compute roof, and turning its tensors round.
     pub(super) fn convolutions(&mut self, op: &Op, conv: &Convolution) -> (PassCosts, PassCosts) {
         let forward = self.convolution(op, conv, ConvolutionKernel::Forward);
-        let train = self.job.training.mode == Mode::Train;
         let (mut compute, mut turned) = (Seconds::ZERO, 0);
         for (needed, direction) in self.needs(op).into_iter().zip([ConvolutionKernel::Input, ConvolutionKernel::Weight])
         {
-            if needed && train {
+            if needed && self.trains {
                 let one = self.convolution(op, conv, direction);
                 compute += one.compute;
                 turned += one.turned;

@@ -31,6 +31,8 @@ pub(in crate::predict) struct DetailedPass {
     pub(in crate::predict) compute: Seconds,
     /// Time in those that DRAM bandwidth binds.
     pub(in crate::predict) memory: Seconds,
+    /// The same tape forward alone, where a reference model reads each sample too.
+    pub(in crate::predict) reference: Option<Box<Self>>,
 }
 
 /// Operations of one micro-batch through a tape.
@@ -59,7 +61,13 @@ impl DetailedPass {
             traffic: Traffic::default(),
             compute: Seconds::ZERO,
             memory: Seconds::ZERO,
+            reference: None,
         }
+    }
+
+    /// This pass, and the one of the reference model beside it.
+    pub(super) fn with_reference(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(self.reference.as_deref())
     }
 
     /// With `more`, so many times over.

@@ -143,17 +143,15 @@ pub(in crate::predict) fn of_stage(
     let (mut traffic, mut reference) = (Traffic::default(), Flops::ZERO);
     for (passed, times) in passes.of_stage(job, step, layers, ends) {
         let count = times as f64;
-        // The reference model's forward pass: its share of the passes' kernels once more.
-        let forward = passed.pass.card.forward.ratio_to(passed.pass.card.all()).unwrap_or(0.0);
-        let share = if job.training.reference_pass { 1.0 + forward } else { 1.0 };
-        let referred = if job.training.reference_pass { passed.flops.forward * count } else { Flops::ZERO };
-        reference += referred;
-        flops.forward += passed.flops.forward * count + referred;
-        flops.backward += passed.flops.backward * count;
-        flops.recompute += passed.flops.recompute * count;
-        compute += passed.compute * (count * share);
-        memory += passed.memory * (count * share);
-        traffic.add(passed.traffic, times);
+        reference += passed.reference.as_ref().map_or(Flops::ZERO, |referred| referred.flops.forward * count);
+        for passed in passed.with_reference() {
+            flops.forward += passed.flops.forward * count;
+            flops.backward += passed.flops.backward * count;
+            flops.recompute += passed.flops.recompute * count;
+            compute += passed.compute * count;
+            memory += passed.memory * count;
+            traffic.add(passed.traffic, times);
+        }
     }
     let update = (job.training.mode == Mode::Train).then(|| optimizer(job, resident, &mut traffic));
     let once: Vec<OperatorRow> = update.into_iter().chain(cpu::first_use(job, step, &mut traffic)).collect();
@@ -199,7 +197,7 @@ pub(in crate::predict) fn roofline(
 ) -> Roofline {
     let mut rows: Vec<OperatorRow> = Vec::with_capacity(48);
     for (passed, times) in passes.of_stage(job, step, layers, ends) {
-        for row in &passed.rows {
+        for row in passed.with_reference().flat_map(|passed| &passed.rows) {
             gather_by_name(&mut rows, row.times(times));
         }
     }

@@ -89,21 +89,28 @@ pub(super) struct Tally<'a> {
     pub tape: &'a Tape,
     pub sums: DetailedPass,
     pub(super) launches: Launches,
+    /// A backward pass follows.
+    pub(super) trains: bool,
 }
 
 impl DetailedPass {
     /// One micro-batch through `tape`, of which `recompute` runs again.
     pub(in crate::predict) fn of(job: &Job, kernels: &Kernels<'_>, tape: &Tape, recompute: Recompute) -> Self {
-        let mut tally = Tally { job, kernels, tape, sums: Self::empty(), launches: Launches::default() };
-        tally.operators(if tape.plain { Recompute::Nothing } else { recompute.of(tape) });
-        tally.sums
+        let of = |trains, recompute| {
+            let mut tally = Tally { job, kernels, tape, sums: Self::empty(), launches: Launches::default(), trains };
+            tally.operators(recompute);
+            tally.sums
+        };
+        let recompute = if tape.plain { Recompute::Nothing } else { recompute.of(tape) };
+        let reference = job.training.reference_pass.then(|| Box::new(of(false, Recompute::Nothing)));
+        Self { reference, ..of(job.training.mode == Mode::Train, recompute) }
     }
 }
 
 impl Tally<'_> {
     fn operators(&mut self, recompute: Recompute) {
         let tape = self.tape;
-        let train = self.job.training.mode == Mode::Train;
+        let train = self.trains;
         let stop = if self.job.modules.reruns_all.is || tape.reruns_all { tape.ops.len() } else { early_stop(tape) };
         let mut course = RerunCourse { recompute, stop, experts: of_experts(tape), products: 0 };
         let repeat = tape.repeat.filter(|repeat| course.is_alike_in(repeat));
@@ -166,7 +173,7 @@ impl Tally<'_> {
     fn in_turn(&mut self, at: usize, course: &mut RerunCourse) {
         let tape = self.tape;
         let op = &tape.ops[at];
-        let train = self.job.training.mode == Mode::Train;
+        let train = self.trains;
         let before = self.sums.pass.card;
         if op.work == Work::Sent {
             let again = train && course.runs_again(tape, at);
@@ -223,7 +230,7 @@ impl Tally<'_> {
     /// Copies about a collective, forward, where its tensor is made `again`, and backward.
     fn rearranged(&mut self, op: &Op, again: bool) {
         let (forward, backward) = rearranged(self.job, self.tape, op);
-        let train = self.job.training.mode == Mode::Train;
+        let train = self.trains;
         let behind = [(again, forward), (train, backward)].map(|(runs, bytes)| if runs { bytes } else { 0 });
         self.sums.traffic.activations += Bytes(forward + behind[0] + behind[1]);
         let seconds = self.moves("collective.copy", forward);
