@@ -25,9 +25,9 @@ pub use layer::{BackwardTensor, backward_tensors};
 pub use layer_times::LayerTimes;
 pub use outline::{Breakdown, OperatorWalk, Outline, outline, outline_as, outline_with_roofline};
 pub use prediction::{
-    Bottleneck, Bound, Capacity, Component, KernelWork, Layer, LayerGroup, Params, Phase, Place, Prediction, Roofline,
-    RooflineOp, StageMemory, StepFlops, StepTime, Term, TimeFormula, TimePart, TimeSource, TimeTerm, TimelinePoint,
-    Traffic, Transfer, Verdict, Words, WordsPiece, lacking,
+    Bottleneck, Bound, Capacity, Component, HostPass, KernelWork, Layer, LayerGroup, Params, Phase, Place, Prediction,
+    Roofline, RooflineOp, StageMemory, StepFlops, StepTime, Term, TimeFormula, TimePart, TimeSource, TimeTerm,
+    TimelinePoint, Traffic, Transfer, Verdict, Words, WordsPiece, lacking,
 };
 pub use scaling::scaling_efficiency;
 pub use time::StepTimeline;

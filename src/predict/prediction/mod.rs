@@ -11,7 +11,7 @@ mod words;
 pub use memory::{Component, Layer, Phase, StageMemory, Term, TimelinePoint};
 pub use roofline::{Bound, Roofline, RooflineOp};
 pub use time::{Bottleneck, StepTime};
-pub use time_formulas::{KernelWork, TimeFormula, TimeSource};
+pub use time_formulas::{HostPass, KernelWork, TimeFormula, TimeSource};
 pub use time_terms::{TimePart, TimeTerm, Transfer};
 pub(super) use words::words;
 pub use words::{Place, Words, WordsPiece};

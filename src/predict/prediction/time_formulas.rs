@@ -50,12 +50,10 @@ pub enum TimeFormula {
     },
     /// The GPU waiting for the host.
     Launch {
-        /// The host's time for a micro batch.
-        host: Seconds,
+        /// Forward and backward.
+        passes: [HostPass; 2],
         /// Microseconds for each kernel.
         each_us: f64,
-        /// The GPU's time for a micro batch.
-        busy: Seconds,
         /// Reading what was routed.
         reads: Seconds,
         /// It gathers in Python what FSDP or DeepSpeed shards, module by module.
@@ -70,6 +68,19 @@ pub enum TimeFormula {
         /// The host steps too.
         updates: bool,
     },
+}
+
+/// One pass of a micro batch, and the host that launches it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HostPass {
+    /// The host's time.
+    pub host: Seconds,
+    /// The GPU's.
+    pub busy: Seconds,
+    /// What the GPU waits for the host.
+    pub waits: Seconds,
+    /// It waits because the host may gather only so many modules ahead, not because the host has more to do.
+    pub is_held: bool,
 }
 
 /// What kernels do, as far as it bounds them.
@@ -121,14 +132,16 @@ impl fmt::Display for TimeFormula {
                 }
                 Ok(())
             }
-            Self::Launch { host, each_us, busy, reads, gathers } => {
-                let gathered = if *gathers { " and to gather sharded modules, tens of such times each," } else { "" };
-                write!(
-                    f,
-                    "a micro batch: {host} to launch its kernels at {} µs each{gathered} beside {busy} of the GPU; {reads} to \
-                     read what was routed",
-                    three_figures(*each_us)
-                )
+            Self::Launch { passes, each_us, reads, gathers } => {
+                let all = passes.iter().map(|pass| pass.waits).sum::<Seconds>() + *reads;
+                write!(f, "a micro batch waits {all}: {reads} to read what was routed")?;
+                for (pass, name) in passes.iter().zip(["forward", "backward"]) {
+                    let HostPass { host, busy, waits, is_held } = pass;
+                    write!(f, ", {waits} {name} ({host} to launch beside {busy} of the GPU")?;
+                    f.write_str(if *is_held { "; modules are gathered two ahead at most)" } else { ")" })?;
+                }
+                let gathered = if *gathers { ", a sharded module takes tens of such times" } else { "" };
+                write!(f, "; a launch takes {} µs{gathered}", three_figures(*each_us))
             }
             Self::Host { share, each_way, updates } => {
                 let update = if *updates { ", and the host's update" } else { "" };

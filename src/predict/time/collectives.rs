@@ -10,7 +10,7 @@ use crate::predict::step::pipeline::is_whole;
 use crate::predict::step::play::Recompute;
 use crate::predict::time::cost::Pass;
 use crate::predict::time::hidden::hides;
-use crate::predict::time::link::LinkGroup;
+use crate::predict::time::link::{LinkGroup, Volume};
 use crate::predict::time::pass_costs::PassCosts;
 use crate::predict::time::terms::Exchange;
 use crate::units::Seconds;
@@ -253,9 +253,9 @@ fn last_bucket(job: &Job, bytes: f64, each: f64) -> f64 {
     (bucket(job, each) / bytes.max(1.0)).min(1.0)
 }
 
-/// Time in which groups that each hold all of the weights sum their gradients (FSDP's hybrid sharding,
+/// What groups that each hold all of the weights take to sum their gradients (FSDP's hybrid sharding,
 /// arXiv 2304.11277, section 3.2.2).
-fn replicated(job: &Job, weights: Weights, each: f64) -> Seconds {
+fn replicated(job: &Job, weights: Weights, each: f64) -> Volume {
     let degrees = &job.degrees;
     let over = |ranks: u64, stride: u64, shards: u64, count: f64| {
         let group = LinkGroup { ranks: ranks / shards.max(1), stride: stride.saturating_mul(shards) };
@@ -285,16 +285,16 @@ fn sums_whole(job: &Job) -> bool {
     by_rule && job.degrees.engine == Engine::Deepspeed
 }
 
-/// Time in which gradients are summed or scattered and weights gathered beside the passes, of what no layer does by
-/// itself: gradients, weights.
-fn exchanged(job: &Job, weights: Weights) -> (Seconds, Seconds) {
+/// Gradients that are summed or scattered and weights that are gathered beside the passes, of what no layer does by itself:
+/// gradients, weights.
+fn exchanged(job: &Job, weights: Weights) -> (Volume, Volume) {
     let degrees = &job.degrees;
     let dense = |ranks: u64| LinkGroup { ranks, stride: degrees.tensor };
     let experts = LinkGroup { ranks: degrees.expert_shard_ranks, stride: degrees.expert * degrees.expert_tensor };
     let over = |kind: CollectiveKind, ranks: u64, [of_dense, of_experts]: [f64; 2], each: f64| {
         let bucket = bucket(job, each);
         let experts =
-            if of_experts > 0.0 { experts.in_buckets(job, kind, (of_experts, bucket)) } else { Seconds::ZERO };
+            if of_experts > 0.0 { experts.in_buckets(job, kind, (of_experts, bucket)) } else { Volume::default() };
         dense(ranks).in_buckets(job, kind, (of_dense, bucket)) + experts
     };
     let all = degrees.shard_ranks.max(degrees.data * degrees.context);
@@ -302,8 +302,8 @@ fn exchanged(job: &Job, weights: Weights) -> (Seconds, Seconds) {
     let gradient = weights.bytes(exchanged);
     match degrees.sharding {
         // Within a group gradients are scattered layer by layer; its share is then summed over the other groups.
-        Sharding::Zero3 => (replicated(job, weights, reduced), Seconds::ZERO),
-        Sharding::None => (over(CollectiveKind::AllReduce, all, gradient, exchanged), Seconds::ZERO),
+        Sharding::Zero3 => (replicated(job, weights, reduced), Volume::default()),
+        Sharding::None => (over(CollectiveKind::AllReduce, all, gradient, exchanged), Volume::default()),
         // ZeroRedundancyOptimizer steps behind DDP, which sums the gradients; then each rank sends all others what it has
         // updated (torch/distributed/optim/zero_redundancy_optimizer.py, `_sync_params`).
         Sharding::Zero1 if degrees.engine == Engine::Ddp => {
@@ -318,7 +318,8 @@ fn exchanged(job: &Job, weights: Weights) -> (Seconds, Seconds) {
             // Within a group of those that share states out gradients are scattered and weights gathered; groups sum theirs.
             let kind = if sums_whole(job) { CollectiveKind::AllReduce } else { CollectiveKind::AllGather };
             let scattered = over(kind, degrees.shard_ranks, gradient, exchanged);
-            let between = if degrees.shard_ranks < all { replicated(job, weights, exchanged) } else { Seconds::ZERO };
+            let between =
+                if degrees.shard_ranks < all { replicated(job, weights, exchanged) } else { Volume::default() };
             (scattered + between, gathered)
         }
     }
@@ -330,8 +331,13 @@ fn between_whole(job: &Job, weights: Weights, left: PassCosts) -> Exchange {
     let PassCosts { forward: gathered, backward: scattered } = resharded(job, weights);
     let hides = PassCosts { forward: gathered * (1.0 - last_bucket(job, f64::INFINITY, 1.0)), backward: Seconds::ZERO };
     let reduced = job.storage.reduce.bytes() as f64;
-    let comm = PassCosts { forward: gathered, backward: scattered + replicated(job, weights, reduced) };
-    Exchange { comm, waits: OverlappedCollectives::of(job, comm, hides.least(left)).waits.all() }
+    let between = replicated(job, weights, reduced);
+    let comm = PassCosts { forward: gathered, backward: scattered + between.seconds };
+    let own = weights.all_gathered(job.storage.compute.bytes() as f64) + weights.whole(reduced);
+    let own = if job.degrees.shard_ranks > 1 { own } else { 0.0 };
+    let runs = if own > 0.0 { 2.0 } else { 0.0 } + if between.bytes > 0.0 { 1.0 } else { 0.0 };
+    let waits = OverlappedCollectives::of(job, comm, hides.least(left)).waits.all();
+    Exchange { comm, waits, bytes: own + between.bytes, runs }
 }
 
 /// The same with what the exchange takes in all.
@@ -347,13 +353,13 @@ pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassC
     };
     let most = PassCosts {
         forward: hidden(
-            gathered,
+            gathered.seconds,
             job.storage.compute.bytes() as f64,
             job.speed.overlap_weights && degrees.engine != Engine::Ddp,
         ),
-        backward: hidden(gradients, exchanged, job.speed.overlap_gradients),
+        backward: hidden(gradients.seconds, exchanged, job.speed.overlap_gradients),
     };
-    let comm = PassCosts { forward: gathered, backward: gradients };
+    let comm = PassCosts { forward: gathered.seconds, backward: gradients.seconds };
     let waits = OverlappedCollectives::of(job, comm, most.least(left)).waits;
     // Where gradients are shared out, each micro-batch's are summed as they come (deepspeed/runtime/zero/stage_1_and_2.py,
     // `reduce_ready_partitions_and_remove_grads`: partition_gradients or is_gradient_accumulation_boundary).
@@ -366,5 +372,6 @@ pub(in crate::predict) fn between_ranks(job: &Job, weights: Weights, left: PassC
     };
     let times = if each { job.batch.accumulation as f64 } else { 1.0 };
     let all = |of: PassCosts| PassCosts { backward: of.backward * times, ..of };
-    Exchange { comm: all(comm), waits: all(waits).all() }
+    let runs = if gradients.bytes > 0.0 { times } else { 0.0 } + if gathered.bytes > 0.0 { 1.0 } else { 0.0 };
+    Exchange { comm: all(comm), waits: all(waits).all(), bytes: gradients.bytes * times + gathered.bytes, runs }
 }

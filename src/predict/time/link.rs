@@ -1,5 +1,7 @@
 //! Time of a collective between ranks of a group.
 
+use std::ops::Add;
+
 use crate::catalog::{Link, LinkCurve};
 use crate::model::CollectiveKind;
 use crate::predict::job::Job;
@@ -16,6 +18,22 @@ const TREE: f64 = 0.92;
 pub(in crate::predict) struct LinkGroup {
     pub ranks: u64,
     pub stride: u64,
+}
+
+/// What collectives take, and what they move.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::predict) struct Volume {
+    pub seconds: Seconds,
+    /// Bytes of the whole tensors; none where a rank is alone.
+    pub bytes: f64,
+}
+
+impl Add for Volume {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { seconds: self.seconds + other.seconds, bytes: self.bytes + other.bytes }
+    }
 }
 
 /// The links under a group.
@@ -60,10 +78,13 @@ impl LinkGroup {
         }
     }
 
-    /// Time of collectives that together move `bytes`, a bucket of at most `bucket` bytes each.
-    pub fn in_buckets(self, job: &Job, kind: CollectiveKind, (bytes, bucket): (f64, f64)) -> Seconds {
+    /// Collectives that together move `bytes`, a bucket of at most `bucket` bytes each.
+    pub fn in_buckets(self, job: &Job, kind: CollectiveKind, (bytes, bucket): (f64, f64)) -> Volume {
+        if self.ranks < 2 {
+            return Volume::default();
+        }
         let buckets = (bytes / bucket).ceil().max(1.0);
-        self.seconds(job, kind, bytes / buckets) * buckets
+        Volume { seconds: self.seconds(job, kind, bytes / buckets) * buckets, bytes }
     }
 
     /// Time in which one rank sends `bytes` to its neighbour.

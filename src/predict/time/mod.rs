@@ -1,6 +1,7 @@
 //! Time of a step: passes of the stages, collectives that nothing hides, the host where it is slower than the GPU,
 //! and the pipeline's bubble.
 
+mod between;
 pub(in crate::predict) mod collectives;
 pub(in crate::predict) mod cost;
 pub(in crate::predict) mod decode;
@@ -9,19 +10,19 @@ pub(in crate::predict) mod link;
 pub(in crate::predict) mod offload;
 mod partners;
 pub(in crate::predict) mod pass_costs;
+mod tape_terms;
 pub(in crate::predict) mod terms;
 
-use crate::model::{CollectiveKind, Input, Tape, Unit};
-use crate::plan::keywords::{CpuOffload, CudaGraph, Mode, Schedule};
+use crate::model::{Input, Tape, Unit};
+use crate::plan::keywords::{CpuOffload, CudaGraph, Mode};
 use crate::predict::job::Job;
 use crate::predict::job::mfu::counted;
-use crate::predict::prediction::StepTime;
+use crate::predict::prediction::{HostPass, StepTime};
 use crate::predict::step::StepTapes;
-use crate::predict::step::pipeline::warm_up;
 use crate::predict::step::play::Recompute;
+use crate::predict::time::between::{sends, transfers};
 use crate::predict::time::collectives::{OverlappedCollectives, Weights, backward_gathers, between, sharded, within};
 use crate::predict::time::cost::{Cost, Pass, Passes, peak};
-use crate::predict::time::link::LinkGroup;
 use crate::predict::time::pass_costs::PassCosts;
 use crate::units::{BytesPerSec, Flops, Seconds, Watts};
 
@@ -84,14 +85,29 @@ impl Stage {
     /// Time that the GPU waits for the host to launch its kernels. The passes follow each other, so that one of
     /// them may wait and the other not.
     fn late(&self, job: &Job) -> PassCosts {
+        let host = self.launching(job);
+        // Launches that block: the host goes on where a kernel has ended, and the GPU waits for it each time.
+        if job.training.launch_blocking { host } else { host.beyond(self.card + self.beside.waits).most(self.held) }
+    }
+
+    /// The host's time, but for what graphs of kernels launch.
+    fn launching(&self, job: &Job) -> PassCosts {
         let captured = match job.speed.cuda_graph {
             CudaGraph::None => 1.0,
             CudaGraph::TransformerEngine | CudaGraph::Local => 0.2,
             CudaGraph::FullIteration => 0.0,
         };
-        let host = self.host * captured;
-        // Launches that block: the host goes on where a kernel has ended, and the GPU waits for it each time.
-        if job.training.launch_blocking { host } else { host.beyond(self.card + self.beside.waits).most(self.held) }
+        self.host * captured
+    }
+
+    /// Both passes beside the host that launches them.
+    fn host_passes(&self, job: &Job) -> [HostPass; 2] {
+        let (host, busy, waits) = (self.launching(job), self.card + self.beside.waits, self.late(job));
+        let pass = |host: Seconds, busy: Seconds, waits: Seconds| {
+            let is_held = !job.training.launch_blocking && waits > (host - busy).max(Seconds::ZERO);
+            HostPass { host, busy, waits, is_held }
+        };
+        [pass(host.forward, busy.forward, waits.forward), pass(host.backward, busy.backward, waits.backward)]
     }
 
     /// Time that the GPU waits for the host, to launch and to read.
@@ -172,68 +188,6 @@ fn count(job: &Job, step: &StepTapes, index: usize, counts: &mut Counts) {
     for layer in job.stages[index].chunks.iter().flat_map(|(from, count)| *from..from.saturating_add(*count)) {
         counts[step.kind(layer)][usize::from(step.is_checkpointed(layer))] += 1;
     }
-}
-
-/// Whether stages hold several chunks, which take turns.
-fn interleaves(job: &Job) -> bool {
-    job.degrees.schedule == Schedule::Interleaved && job.degrees.virtual_pipeline > 1
-}
-
-/// Seconds in which activations pass one boundary between stages, and their gradients.
-fn boundary(job: &Job) -> PassCosts {
-    let [sent, gathered] = at_boundary(job);
-    let forward = sent + gathered;
-    PassCosts { forward, backward: if job.training.mode == Mode::Train { forward } else { Seconds::ZERO } }
-}
-
-/// Seconds in which activations are sent over one boundary between stages, and gathered behind it.
-fn at_boundary(job: &Job) -> [Seconds; 2] {
-    let stages = job.stages.len() as u64;
-    let degrees = &job.degrees;
-    if stages < 2 {
-        return [Seconds::ZERO; 2];
-    }
-    let width = job.decoder().map_or(0, |decoder| decoder.hidden);
-    let cut = if degrees.sequence_parallel { degrees.tensor } else { 1 } * degrees.context;
-    let tokens = job.batch.micro.saturating_mul(job.batch.sequence);
-    let bytes = (tokens.saturating_mul(width).saturating_mul(job.storage.compute.bytes()) / cut.max(1)) as f64;
-    // Where all tensor-parallel ranks hold the same, each of Megatron's sends a part, which those behind gather
-    // (arXiv 2104.04473, section 4.1; so does DeepSpeed, runtime/pipe/engine.py, `is_pipe_partitioned`).
-    let parts = if job.profile.pipeline.sends_parts.is && !degrees.sequence_parallel { degrees.tensor } else { 1 };
-    let sent = LinkGroup { ranks: 2, stride: degrees.num_gpus / stages }.send(job, bytes / parts as f64);
-    [sent, LinkGroup { ranks: parts, stride: 1 }.seconds(job, CollectiveKind::AllGather, bytes)]
-}
-
-/// Seconds that one micro-batch waits in stage `index` for what it sends its neighbours and gets from them, where nothing
-/// hides it. Stages that do both at once wait for one transfer each way: as they send activations on they get a gradient.
-/// Where each tensor is waited for before the next one is sent or received, a stage between two others waits for all four
-/// (DeepSpeed, runtime/pipe/engine.py: `_exec_recv_activations` and `_exec_send_grads` before a forward pass,
-/// `_exec_send_activations` and `_exec_recv_grads` before a backward one).
-fn transfers(job: &Job, index: usize) -> PassCosts {
-    if interleaves(job) {
-        return PassCosts::default();
-    }
-    let between = index > 0 && index + 1 < job.stages.len();
-    let times = if between && job.profile.pipeline.sends_one_by_one.is { 2.0 } else { 1.0 };
-    let [sent, gathered] = at_boundary(job);
-    let forward = sent * times + gathered;
-    PassCosts { forward, backward: if job.training.mode == Mode::Train { forward } else { Seconds::ZERO } }
-}
-
-/// Seconds of a step that the first of interleaved stages waits for what chunks send each other. Once it has made its
-/// first pass backward a send runs beside the other way's pass of another chunk; before, and after its last pass forward,
-/// nothing hides one (Megatron: --overlap-p2p-communication is its default, --overlap-p2p-communication-warmup-flush is
-/// not). `passes` are those of a micro-batch through the slowest stage that hide nothing else.
-fn sends(job: &Job, passes: PassCosts) -> Seconds {
-    if !interleaves(job) {
-        return Seconds::ZERO;
-    }
-    let sent = boundary(job);
-    let chunks = job.degrees.virtual_pipeline;
-    let bare = warm_up(job, 0);
-    let beside = job.batch.accumulation.saturating_mul(chunks).saturating_sub(bare);
-    let hides = PassCosts { forward: passes.backward, backward: passes.forward } * (1.0 / chunks as f64);
-    sent.all() * bare as f64 + sent.beyond(hides).all() * beside as f64
 }
 
 /// Seconds that one micro-batch spends at least in a layer of which nothing runs again: its kernels, and the collectives

@@ -1,19 +1,19 @@
 //! The time of a step as named terms: classes of kernels, each collective, the bubble, the host.
 
-use super::collectives::{backward_gathers, between_ranks, each_within, sharded};
-use super::cost::{KernelClass, ModuleSharder, Pass, Passes};
-use super::link::LinkGroup;
+use super::between::{Boundary, interleaves, transfers, transfers_in_turn};
+use super::collectives::between_ranks;
+use super::cost::{KernelClass, ModuleSharder, Passes};
+use super::link::{LinkGroup, Volume};
 use super::offload::REACHED;
 use super::pass_costs::PassCosts;
-use super::{Stage, StageGroup, StepTimeline, boundary, collectives, count, interleaves, transfers};
+use super::tape_terms::in_tapes;
+use super::{Stage, StageGroup, StepTimeline, collectives};
 use crate::catalog::LinkCurve;
-use crate::model::{CollectiveKind, RankGroup, Tape};
 use crate::plan::keywords::{CpuOffload, Mode, Sharding};
 use crate::predict::job::Job;
 use crate::predict::prediction::{KernelWork, StepTime, TimeFormula, TimePart, TimeSource, TimeTerm, Transfer};
 use crate::predict::step::StepTapes;
-use crate::predict::step::accumulates_whole;
-use crate::predict::step::play::Recompute;
+use crate::predict::step::pipeline::is_whole;
 use crate::units::{Bytes, Flops, Seconds};
 
 /// What the terms are made from; `largest` is the stage whose GPU they are of.
@@ -27,14 +27,15 @@ pub(in crate::predict) struct StepParts<'a> {
 
 /// A collective over a step.
 #[derive(Clone)]
-struct Moved {
-    name: String,
-    group: LinkGroup,
-    kind: CollectiveKind,
-    count: f64,
-    bytes: f64,
-    comm: Seconds,
-    waits: Seconds,
+pub(super) struct Moved {
+    pub name: String,
+    pub group: LinkGroup,
+    /// Which share of the link's rate it is reckoned with.
+    pub share: fn(&LinkCurve) -> f64,
+    pub count: f64,
+    pub bytes: f64,
+    pub comm: Seconds,
+    pub waits: Seconds,
 }
 
 impl StepTimeline {
@@ -70,20 +71,35 @@ impl StepTimeline {
     }
 
     /// Activations and their gradients that stages send each other.
-    fn between_stages(&self, job: &Job, index: usize) -> Option<Moved> {
-        let stages = job.stages.len() as u64;
+    fn between_stages(&self, job: &Job, index: usize) -> Vec<Moved> {
+        let (stages, boundary) = (job.stages.len() as u64, Boundary::of(job));
+        if stages < 2 {
+            return Vec::new();
+        }
+        let ways = if job.training.mode == Mode::Train { 2.0 } else { 1.0 };
+        let passes = ways * job.batch.accumulation.saturating_mul(job.degrees.virtual_pipeline) as f64;
+        let (sent, gathered) = (boundary.sent, boundary.gathered);
+        let sends = passes * transfers_in_turn(job, index);
+        let comm = sent.seconds * sends + gathered.seconds * passes;
         let waits =
             if interleaves(job) { self.sends } else { transfers(job, index).all() * job.batch.accumulation as f64 };
-        (stages > 1).then(|| Moved {
-            name: "activations between stages".to_owned(),
-            group: LinkGroup { ranks: 2, stride: job.degrees.num_gpus / stages },
-            kind: CollectiveKind::Ring,
-            count: job.batch.accumulation.saturating_mul(job.degrees.virtual_pipeline) as f64,
-            bytes: 0.0,
-            comm: (boundary(job).all() * (job.batch.accumulation.saturating_mul(job.degrees.virtual_pipeline)) as f64)
-                .max(waits),
-            waits,
-        })
+        // Where they are hidden, both are to the same share.
+        let waited = waits.ratio_to(comm).unwrap_or(0.0);
+        let moved = |name: &str, group, share, volume: Volume, count: f64| Moved {
+            name: name.to_owned(),
+            group,
+            share,
+            count,
+            bytes: volume.bytes * count,
+            comm: volume.seconds * count,
+            waits: volume.seconds * (count * waited),
+        };
+        let neighbours = LinkGroup { ranks: 2, stride: job.degrees.num_gpus / stages };
+        let behind = LinkGroup { ranks: boundary.parts, stride: 1 };
+        vec![
+            moved("activations between stages", neighbours, |curve| curve.point_to_point, sent, sends),
+            moved("activations gathered behind sends", behind, |curve| curve.ring, gathered, passes),
+        ]
     }
 
     fn bubble(&self, job: &Job, time: &StepTime) -> TimeTerm {
@@ -116,98 +132,14 @@ fn launch(job: &Job, own: &Stage, time: &StepTime) -> TimeTerm {
         hidden: Seconds::ZERO,
         efficiency: None,
         formula: TimeFormula::Launch {
-            host: own.host.all(),
+            passes: own.host_passes(job),
             each_us: stack.host_us,
-            busy: own.busy(),
             reads: own.reads,
             gathers: ModuleSharder::of(job).is_some(),
         },
         source: TimeSource::Efficiency(stack.source.clone()),
         transfer: None,
     }
-}
-
-/// Collectives that a micro batch runs in each tape of the stage, summed by kind over the step.
-fn in_tapes(parts: &StepParts<'_>) -> Vec<Moved> {
-    let job = parts.job;
-    let train = job.training.mode == Mode::Train;
-    let mut all: Vec<Moved> = Vec::new();
-    for (tape, pass, again, times) in tapes(parts) {
-        let times = times * job.batch.accumulation as f64;
-        let within = each_within(job, tape, pass, (train, again), |one, group, runs, comm, waits| {
-            add(
-                &mut all,
-                Moved {
-                    name: format!("{} {}", word(one.group), one.kind.word()),
-                    group,
-                    kind: one.kind,
-                    count: runs * times,
-                    bytes: one.bytes as f64 * runs * times,
-                    comm: comm.all() * times,
-                    waits: waits.all() * times,
-                },
-            );
-        });
-        let weights = super::Weights::of(job, tape);
-        let gathers = backward_gathers(job, tape, (train, again));
-        let shared = sharded(job, weights, pass, &within, gathers);
-        if shared.comm.all().0 > 0.0 {
-            let stays = job.degrees.stays_gathered;
-            let once = if accumulates_whole(job) { 1.0 / job.batch.accumulation as f64 } else { 1.0 };
-            let passes = if stays { once } else { 1.0 + f64::from(gathers.unwrap_or(0)) };
-            let scatters = if train { once } else { 0.0 };
-            let gathered = weights.all_gathered(job.storage.compute.bytes() as f64) * passes;
-            let scattered = weights.whole(job.storage.reduce.bytes() as f64) * scatters;
-            add(
-                &mut all,
-                Moved {
-                    name: "weights gathered, gradients scattered".to_owned(),
-                    group: LinkGroup { ranks: job.degrees.shard_ranks, stride: job.degrees.tensor },
-                    kind: CollectiveKind::AllGather,
-                    count: (passes + scatters) * times,
-                    bytes: (gathered + scattered) * times,
-                    comm: shared.comm.all() * times,
-                    waits: shared.waits.all() * times,
-                },
-            );
-        }
-    }
-    all
-}
-
-fn add(all: &mut Vec<Moved>, more: Moved) {
-    match all.iter_mut().find(|known| known.name == more.name) {
-        Some(known) => {
-            known.count += more.count;
-            known.bytes += more.bytes;
-            known.comm += more.comm;
-            known.waits += more.waits;
-        }
-        None => all.push(more),
-    }
-}
-
-/// Tapes of the stage with their pass, what of them runs again, and how often a micro batch runs them.
-fn tapes<'a>(parts: &StepParts<'a>) -> Vec<(&'a Tape, &'a Pass, Recompute, f64)> {
-    let (job, step, passes) = (parts.job, parts.step, parts.passes);
-    let mut counts = vec![[0; 2]; passes.kinds.len()];
-    count(job, step, parts.largest, &mut counts);
-    let mut all = Vec::new();
-    for (kind, counts) in counts.iter().enumerate() {
-        for (again, times) in counts.iter().enumerate().filter(|(_, times)| **times > 0) {
-            if let Some(passed) = &passes.kinds[kind][again] {
-                let recompute = if again == 1 { step.recompute } else { Recompute::Nothing };
-                all.push((&step.walk.kinds[kind].1, &passed.pass, recompute, *times as f64));
-            }
-        }
-    }
-    if parts.largest == 0 {
-        all.push((&step.walk.first, &passes.first.pass, Recompute::Nothing, 1.0));
-    }
-    if parts.largest + 1 == job.stages.len() {
-        all.push((&step.walk.last, &passes.last.pass, Recompute::Nothing, 1.0));
-    }
-    all
 }
 
 /// What data-parallel ranks exchange once a step.
@@ -218,17 +150,26 @@ fn exchanged(job: &Job, own: &Stage) -> Option<Moved> {
     let exchange = between_ranks(job, own.weights, own.beside.left(own.card) + own.late(job));
     let degrees = &job.degrees;
     let ranks = degrees.shard_ranks.max(degrees.data.saturating_mul(degrees.context));
+    let all = LinkGroup { ranks, stride: degrees.tensor };
+    let shards = degrees.shard_ranks.max(1);
+    let group = match degrees.sharding {
+        Sharding::Zero3 if !is_whole(job) => {
+            LinkGroup { ranks: ranks / shards, stride: degrees.tensor.saturating_mul(shards) }
+        }
+        _ => all,
+    };
     let name = match degrees.sharding {
+        Sharding::Zero3 if is_whole(job) => "weights gathered, gradients scattered",
         Sharding::None => "gradients reduced",
         Sharding::Zero1 | Sharding::Zero2 => "gradients scattered, weights gathered",
         Sharding::Zero3 => "gradients summed between groups",
     };
     (exchange.comm.all().0 > 0.0).then(|| Moved {
         name: name.to_owned(),
-        group: LinkGroup { ranks, stride: degrees.tensor },
-        kind: if degrees.sharding == Sharding::None { CollectiveKind::AllReduce } else { CollectiveKind::AllGather },
-        count: 1.0,
-        bytes: own.weights.whole(job.storage.exchanged.bytes() as f64),
+        group,
+        share: |curve| curve.ring,
+        count: exchange.runs,
+        bytes: exchange.bytes,
         comm: exchange.comm.all(),
         waits: collectives(job, own),
     })
@@ -237,7 +178,7 @@ fn exchanged(job: &Job, own: &Stage) -> Option<Moved> {
 impl Moved {
     fn term(self, job: &Job) -> TimeTerm {
         let (link, curve) = self.group.link(job);
-        let share = of_kind(curve, self.kind);
+        let share = (self.share)(curve);
         let hidden = (self.comm - self.waits).max(Seconds::ZERO);
         let hides = hidden.ratio_to(self.comm).unwrap_or(0.0);
         let bytes = Bytes::from_f64(self.bytes);
@@ -261,23 +202,6 @@ impl Moved {
             source: TimeSource::Efficiency(curve.source.clone()),
             transfer: Some(Transfer { bytes, count: self.count, ranks, link: link.name.clone() }),
         }
-    }
-}
-
-const fn of_kind(curve: &LinkCurve, kind: CollectiveKind) -> f64 {
-    match kind {
-        CollectiveKind::AllToAll | CollectiveKind::HeadsForTokens => curve.all_to_all,
-        _ => curve.ring,
-    }
-}
-
-const fn word(group: RankGroup) -> &'static str {
-    match group {
-        RankGroup::Tensor => "tensor-parallel",
-        RankGroup::Context => "context-parallel",
-        RankGroup::ContextPair => "context-parallel pairs",
-        RankGroup::ContextPairs => "context-parallel ring of pairs",
-        RankGroup::Expert => "expert-parallel",
     }
 }
 
@@ -306,6 +230,10 @@ impl KernelClass {
 pub(in crate::predict) struct Exchange {
     pub comm: PassCosts,
     pub waits: Seconds,
+    /// Bytes of the whole tensors, over the step.
+    pub bytes: f64,
+    /// How often gradients and weights go over the step, each counted.
+    pub runs: f64,
 }
 
 #[cfg(test)]
@@ -322,7 +250,7 @@ mod tests {
         of(&plan, &Catalog::embedded().unwrap()).unwrap()
     }
 
-    const PLANS: [&str; 6] = [
+    const PLANS: [&str; 10] = [
         "model: {preset: gpt2, batch_size: 8}",
         "model: {preset: llama-3-8b, batch_size: 16}\ncluster: {num_gpus: 8}\ndistribution: {strategy: fsdp}",
         "model: {preset: llama-3-8b, batch_size: 32, framework: megatron}\ncluster: {num_gpus: 16}\n\
@@ -332,6 +260,15 @@ mod tests {
         "model: {preset: llama-3-8b, batch_size: 8}\ntraining: {cpu_offload: optimizer}",
         "model: {preset: llama-3-70b, batch_size: 8}\ntraining: {mode: inference}\ncluster: {num_gpus: 8}\n\
          distribution: {tensor_parallel: 8}",
+        "model: {preset: llama-3-8b, batch_size: 8}\ncluster: {num_gpus: 8}\ndistribution: {sharding: zero3}\n\
+         training: {precision: bf16, reference_model: true, activation_checkpointing: full}",
+        "model: {preset: llama-3-8b, batch_size: 8}\ncluster: {num_gpus: 8}\ndistribution: {tensor_parallel: 2}\n\
+         training: {reference_model: true, lora: {rank: 8}}",
+        "model: {preset: mixtral-8x7b, batch_size: 8}\ncluster: {num_gpus: 8}\ndistribution: {sharding: zero2}\n\
+         training: {precision: bf16, reference_model: true}",
+        "model: {preset: llama-3-8b, batch_size: 32, framework: megatron}\ncluster: {num_gpus: 8}\n\
+         training: {micro_batch_size: 1, reference_model: true}\n\
+         distribution: {tensor_parallel: 2, pipeline_parallel: 2, virtual_pipeline: 4, pipeline_schedule: interleaved}",
     ];
 
     #[test]
@@ -381,6 +318,71 @@ mod tests {
         assert!(moved.bytes.as_f64() >= least && moved.bytes.as_f64() < least + 4.0 * 8.1e9, "{moved:?}");
         let formula = term.formula.to_string();
         assert!(formula.contains("among 8 ranks") && formula.contains("nvlink_4"), "{formula}");
+    }
+
+    fn term(prediction: &Prediction, name: &str) -> TimeTerm {
+        let found = prediction.time_terms.iter().find(|term| term.name == name);
+        found.unwrap_or_else(|| panic!("no {name} in {:?}", prediction.time_terms)).clone()
+    }
+
+    /// Mixtral's 46 702 792 704 parameters but for 32 layers of 8 experts of three matrices of 4096 x 14336, fp32 gradients: its
+    /// experts are on one rank each. With a second replica of the experts an eighth of them goes too.
+    #[test]
+    fn experts_without_a_replica_are_not_exchanged() {
+        let (all, experts) = (46_702_792_704.0, 32.0 * 8.0 * 3.0 * 4096.0 * 14336.0);
+        for (gpus, moved) in [(8, all - experts), (16, all - experts + experts / 8.0)] {
+            let text = format!(
+                "model: {{preset: mixtral-8x7b, batch_size: 16, framework: megatron}}\ncluster: {{num_gpus: {gpus}}}\n\
+                 distribution: {{expert_parallel: 8, tensor_parallel: 1}}\ntraining: {{micro_batch_size: 1}}"
+            );
+            let bytes = term(&predicted(&text), "gradients reduced").transfer.unwrap().bytes.as_f64();
+            assert!((bytes / (4.0 * moved) - 1.0).abs() < 1e-3, "{gpus}: {bytes}");
+        }
+    }
+
+    /// Llama 3 8B has 8 030 261 248 parameters: gradients go in fp32, weights come in bf16.
+    #[test]
+    fn an_exchange_says_the_weights_that_are_gathered_too() {
+        let of = |more: &str| {
+            predicted(&format!(
+                "model: {{preset: llama-3-8b, batch_size: 16, framework: megatron}}\ncluster: {{num_gpus: 8}}\n\
+                 distribution: {{sharding: zero1{more}}}\ntraining: {{micro_batch_size: 1}}"
+            ))
+        };
+        let moved = term(&of(""), "gradients scattered, weights gathered").transfer.unwrap();
+        assert!((moved.bytes.as_f64() / (6.0 * 8_030_261_248.0) - 1.0).abs() < 1e-3, "{moved:?}");
+        assert!((moved.count - 2.0).abs() < 1e-9);
+    }
+
+    /// Two stages and 16 micro batches of 2048 tokens of 4096 channels: each stage waits for 16 transfers of 16.8 MB each way, and
+    /// the share of the link that is printed is the one that they are reckoned with.
+    #[test]
+    fn sends_between_stages_say_what_they_take() {
+        let prediction = predicted(
+            "model: {preset: llama-3-8b, batch_size: 16, sequence_length: 2048, framework: megatron}\n\
+             cluster: {num_gpus: 2}\ndistribution: {pipeline_parallel: 2}\ntraining: {micro_batch_size: 1}",
+        );
+        let term = term(&prediction, "activations between stages");
+        let moved = term.transfer.unwrap();
+        assert!((moved.count - 32.0).abs() < 1e-9 && moved.bytes.0 == 32 * 2048 * 4096 * 2, "{moved:?}");
+        let TimeFormula::Collective { each_way, share, .. } = term.formula else { panic!() };
+        let least = moved.bytes.as_f64() / (each_way.0 * share);
+        // The rest is a latency of microseconds each.
+        assert!(term.seconds.0 >= least && term.seconds.0 < least + 32.0 * 25e-6, "{} {least}", term.seconds);
+    }
+
+    /// What a micro batch waits for its host, as often as there are micro batches, is the term.
+    #[test]
+    fn waiting_for_the_host_adds_up() {
+        for (text, micro_batches) in [(PLANS[0], 1.0), (PLANS[3], 1.0)] {
+            let term = term(&predicted(text), "waiting for the host");
+            let TimeFormula::Launch { passes, reads, .. } = term.formula else { panic!() };
+            let waits: f64 = passes.iter().map(|pass| pass.waits.0).sum();
+            assert!((micro_batches * (waits + reads.0) / term.seconds.0 - 1.0).abs() < 1e-6, "{text}");
+            for pass in passes.iter().filter(|pass| !pass.is_held) {
+                assert!((pass.waits.0 - (pass.host.0 - pass.busy.0).max(0.0)).abs() < 1e-9, "{pass:?}");
+            }
+        }
     }
 
     /// Under adapters the frozen weights are gathered all the same: 16.06 GB twice, and of the adapters (32 layers of two
