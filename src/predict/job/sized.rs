@@ -16,7 +16,7 @@ const NEAR: f64 = 0.06;
 const FAR: f64 = 1.5;
 /// Keys that say how deep stacks of layers are.
 const DEPTHS: [&str; 5] = ["num_hidden_layers", "num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers"];
-/// Deeper or shallower than this many times the published model, a stand-in has another width too.
+/// Deeper than this many times the published model, a stand-in is wider too.
 const STRETCH: f64 = 2.0;
 /// Keys that say how wide those layers are, the stream between them first, and how many heads attend.
 const LAYER_WIDTHS: [&str; 6] =
@@ -147,13 +147,13 @@ fn layers_for(config: &Map<String, Value>, wanted: f64) -> Result<Option<f64>, F
     Ok((each > 0.0).then(|| (wanted - beside) / each))
 }
 
-/// The model with as many layers as come nearest to `wanted` parameters, and another width where that would make it far deeper
-/// or shallower; one without stacked layers is widened.
+/// The model with as many layers as come nearest to `wanted` parameters, and wider ones where that would make it far
+/// deeper; one without stacked layers is widened.
 fn resized(config: &Map<String, Value>, wanted: f64) -> Result<Architecture, Fault> {
     if let Some(layers) = layers_for(config, wanted)? {
         let published = first_of(config, &DEPTHS).unwrap_or(layers);
-        let stays = layers <= STRETCH * published && STRETCH * layers >= published;
-        let config = if stays { Cow::Borrowed(config) } else { Cow::Owned(widened(config, wanted)?) };
+        let config =
+            if layers <= STRETCH * published { Cow::Borrowed(config) } else { Cow::Owned(widened(config, wanted)?) };
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let layers = layers_for(&config, wanted)?.unwrap_or(layers).round().clamp(1.0, 10_000.0) as u64;
         return with_layers(&config, layers);
