@@ -134,10 +134,13 @@ impl fmt::Display for TimeFormula {
             }
             Self::Launch { passes, each_us, reads, gathers } => {
                 let all = passes.iter().map(|pass| pass.waits).sum::<Seconds>() + *reads;
-                write!(f, "a micro batch waits {all}: {reads} to read what was routed")?;
-                for (pass, name) in passes.iter().zip(["forward", "backward"]) {
+                write!(f, "a micro batch waits {all}: ")?;
+                if *reads > Seconds::ZERO {
+                    write!(f, "{reads} to read what was routed, ")?;
+                }
+                for (pass, (before, name)) in passes.iter().zip([("", "forward"), (", ", "backward")]) {
                     let HostPass { host, busy, waits, is_held } = pass;
-                    write!(f, ", {waits} {name} ({host} to launch beside {busy} of the GPU")?;
+                    write!(f, "{before}{waits} {name} ({host} to launch beside {busy} of the GPU")?;
                     f.write_str(if *is_held { "; modules are gathered two ahead at most)" } else { ")" })?;
                 }
                 let gathered = if *gathers { ", a sharded module takes tens of such times" } else { "" };

@@ -374,7 +374,7 @@ mod tests {
     /// What a micro batch waits for its host, as often as there are micro batches, is the term.
     #[test]
     fn waiting_for_the_host_adds_up() {
-        for (text, micro_batches) in [(PLANS[0], 1.0), (PLANS[3], 1.0)] {
+        for (text, micro_batches) in [(PLANS[2], 32.0), (PLANS[3], 1.0)] {
             let term = term(&predicted(text), "waiting for the host");
             let TimeFormula::Launch { passes, reads, .. } = term.formula else { panic!() };
             let waits: f64 = passes.iter().map(|pass| pass.waits.0).sum();
