@@ -183,6 +183,7 @@ fn experts(part: &MoePart, intermediate: u64) -> Result<Moe, Fault> {
         experts,
         per_token,
         intermediate: part.intermediate_size.unwrap_or(intermediate),
+        latent: None,
         shared_intermediate: part.shared_intermediate_size.unwrap_or(0),
         shared_gate: false,
         first_dense: part.first_dense_layers.unwrap_or(0),

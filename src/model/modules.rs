@@ -102,6 +102,8 @@ const NEMOTRON_H: &[Module] = &[
     ("attention.o_proj", "mixer.o_proj"),
     ("mlp.up_proj", "mixer.up_proj"),
     ("mlp.down_proj", "mixer.down_proj"),
+    ("moe.latent_in", "mixer.fc1_latent_proj"),
+    ("moe.latent_out", "mixer.fc2_latent_proj"),
 ];
 
 const MAMBA: &[Module] = &[("mamba.in_proj", "mixer.in_proj")];

@@ -150,6 +150,9 @@ pub struct Moe {
     pub per_token: u64,
     /// Width of one expert.
     pub intermediate: u64,
+    /// Width of the tokens that routed experts read and write, where a matrix before them and one behind bring the stream's
+    /// to it and back (Nemotron 3 Super).
+    pub latent: Option<u64>,
     /// Width of the shared experts together; 0: none.
     pub shared_intermediate: u64,
     /// A learned gate on the shared expert (Qwen 2).

@@ -161,6 +161,29 @@ fn the_letters_of_nemotron_h_are_its_layers() {
     assert_eq!(params("M*E") - base, 256 + 6 * 256 + 6 * 2 * 256 * 96 + 2 * 256 * 192);
 }
 
+/// Nemotron 3 Super (transformers 5, models/nemotron_h/modeling_nemotron_h.py, `NemotronHMoE`): one matrix brings tokens down to 64
+/// channels for the routed experts and another back; the router and the shared expert read all 256.
+#[test]
+fn experts_of_nemotron_h_may_read_fewer_channels_than_the_stream() {
+    let config = |latent: Option<u64>| {
+        json!({"model_type": "nemotron_h", "vocab_size": 1000, "hidden_size": 256, "intermediate_size": 640,
+               "hybrid_override_pattern": "ME", "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32,
+               "mamba_num_heads": 8, "mamba_head_dim": 48, "n_groups": 2, "ssm_state_size": 32, "n_routed_experts": 6,
+               "num_experts_per_tok": 2, "moe_intermediate_size": 96, "moe_shared_expert_intermediate_size": 192,
+               "moe_latent_size": latent})
+    };
+    let of = |latent| answered(&plan(&config(latent), &json!({"precision": "bf16"}))).unwrap();
+    let (whole, low) = (of(None), of(Some(64)));
+    let experts = |width: u64| 6 * 2 * width * 96;
+    assert_eq!(whole.params.total - low.params.total, experts(256) - experts(64) - 2 * 256 * 64);
+    // Two experts for each of 300 tokens, of two matrices each.
+    let less = 2.0 * 300.0 * (2.0 * 2.0 * (256.0 - 64.0) * 96.0 - 2.0 * 256.0 * 64.0);
+    let forward = whole.flops.forward.0 - low.flops.forward.0;
+    assert!((forward - less).abs() < 1.0, "{forward} {less}");
+    let training = json!({"precision": "bf16", "lora": {"rank": 8, "targets": ["fc1_latent_proj"]}});
+    assert_eq!(answered(&plan(&config(Some(64)), &training)).unwrap().params.trainable, 8 * (256 + 64));
+}
+
 /// Nemotron 3 Nano, two ranks of tensor and four of expert parallel: Megatron-LM's own test counts 8,449,294,624 parameters on each
 /// (tests/unit_tests/models/test_mamba_moe_model.py). Those of 2 bytes are allocated in granules of 512: three numbers for each of
 /// 32 heads in 23 layers, and 53 norms of 2688 channels.

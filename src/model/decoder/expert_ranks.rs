@@ -10,7 +10,7 @@ use crate::model::weight::{Collective, CollectiveKind, RankGroup};
 impl DecoderContext<'_> {
     /// So many rows go to the ranks of their experts, and come back.
     pub(super) fn send_tokens(&self, b: &mut Builder<'_>, (kind, rows): (CollectiveKind, u64), element: Element) {
-        let bytes = product(&[rows, self.d.hidden, element.bytes()]);
+        let bytes = product(&[rows, self.routed_width(), element.bytes()]);
         b.collective(Collective { kind, group: RankGroup::Expert, bytes, forward: 2, backward: 2 });
     }
 

@@ -21,12 +21,7 @@ impl DecoderContext<'_> {
         if self.is_clamped_whole() {
             return self.clamped_all(b, x, weights, moe);
         }
-        let sorts = self.family == Family::DeepseekV2 && !self.run.head_only;
-        let routed = match self.run.modules.experts.is {
-            Experts::Loop if sorts => self.sorted(b, x, weights, moe),
-            Experts::Loop => self.looped(b, x, weights, moe),
-            Experts::Grouped | Experts::Weighted => self.grouped(b, x, weights, moe),
-        };
+        let routed = self.routed(b, x, weights, moe);
         if moe.shared_intermediate == 0 {
             return routed;
         }
@@ -101,14 +96,14 @@ impl DecoderContext<'_> {
     }
 
     /// transformers' loop: each expert's tokens indexed, its output weighted and added in.
-    fn looped(&self, b: &mut Builder<'_>, x: TensorId, weights: TensorId, moe: &Moe) -> TensorId {
+    pub(super) fn looped(&self, b: &mut Builder<'_>, x: TensorId, weights: TensorId, moe: &Moe) -> TensorId {
         let (tokens, element) = (self.run.tokens(), b.element(x));
         let routed = tokens.saturating_mul(moe.per_token);
         let one_hot = b.make(routed.saturating_mul(moe.experts), Element::I64, false);
         b.op(&Spec { name: "moe.dispatch", outputs: &[one_hot], elementwise: true, ..Spec::default() });
         // DeepSeek V3 adds up in the type of its weights (models/deepseek_v3, `DeepseekV3MoE.moe`).
         let own = if self.scores_by_sigmoid() { b.element(weights) } else { element };
-        let mut sum = b.make(tokens.saturating_mul(self.d.hidden), own, false);
+        let mut sum = b.make(tokens.saturating_mul(self.routed_width()), own, false);
         b.op(&Spec { name: "moe.combine", outputs: &[sum], elementwise: true, ..Spec::default() });
         // gpt-oss's experts are slices of one parameter: they run as one. Where nothing is saved for a backward pass
         // whose gradients go expert by expert, all of them are taken together as well.
@@ -135,7 +130,7 @@ impl DecoderContext<'_> {
     /// The tokens of one expert; the indices that its gather and its scatter keep are those tokens and their ranks.
     fn chosen(&self, b: &mut Builder<'_>, x: TensorId, one_hot: TensorId, rows: u64) -> TensorId {
         let index = b.make(rows.saturating_mul(2), Element::I64, false);
-        let tokens = b.copy_of("moe.dispatch", x, rows.saturating_mul(self.d.hidden));
+        let tokens = b.copy_of("moe.dispatch", x, rows.saturating_mul(self.routed_width()));
         b.op(&Spec {
             name: "moe.dispatch",
             inputs: &[(one_hot, Flow::Stop), (tokens, Flow::Pass)],
@@ -147,9 +142,8 @@ impl DecoderContext<'_> {
     }
 
     /// Tokens permuted (and sent to their ranks), one grouped matmul a matrix, and back.
-    fn grouped(&self, b: &mut Builder<'_>, x: TensorId, weights: TensorId, moe: &Moe) -> TensorId {
-        let d = self.d;
-        let cut = self.run.cut;
+    pub(super) fn grouped(&self, b: &mut Builder<'_>, x: TensorId, weights: TensorId, moe: &Moe) -> TensorId {
+        let (width, cut) = (self.routed_width(), self.run.cut);
         let routed = self.run.stream_tokens().saturating_mul(moe.per_token);
         let before = self.run.modules.experts.is == Experts::Weighted;
         if cut.expert > 1 {
@@ -169,8 +163,8 @@ impl DecoderContext<'_> {
         if before && several && cut.gathers_tokens {
             return self.gathered_tokens(b, x, weights, moe, local);
         }
-        let permuted = b.copy_of("moe.dispatch", x, routed.saturating_mul(d.hidden));
-        let tokens = if several { sent_tokens(b, permuted, local.saturating_mul(d.hidden)) } else { permuted };
+        let permuted = b.copy_of("moe.dispatch", x, routed.saturating_mul(width));
+        let tokens = if several { sent_tokens(b, permuted, local.saturating_mul(width)) } else { permuted };
         let sent = before.then(|| sent_weights(b, weights, local));
         // What comes from several ranks is put in order by expert where one holds several, and back
         // (core/transformer/moe/token_dispatcher.py, `MoEAlltoAllTokenDispatcher.dispatch_postprocess`).
@@ -178,8 +172,8 @@ impl DecoderContext<'_> {
         let ordered = if sorts { sorted_tokens(b, tokens) } else { tokens };
         let out = self.expert_mlp(b, ordered, local, moe, sent);
         let out = if sorts { sorted_tokens(b, out) } else { out };
-        let out = if several { sent_tokens(b, out, routed.saturating_mul(d.hidden)) } else { out };
-        let rows = self.run.stream_tokens().saturating_mul(d.hidden);
+        let out = if several { sent_tokens(b, out, routed.saturating_mul(width)) } else { out };
+        let rows = self.run.stream_tokens().saturating_mul(width);
         if before {
             let sum = unpermuted(b, out, routed, rows);
             // Its `custom_forward` has names for them (core/transformer/moe/moe_layer.py, `MoELayer.forward`).
@@ -196,7 +190,7 @@ impl DecoderContext<'_> {
     /// taken out of it, and put among all again, which are summed over the ranks (core/transformer/moe/
     /// token_dispatcher.py, `MoEAllGatherTokenDispatcher`).
     fn gathered_tokens(&self, b: &mut Builder<'_>, x: TensorId, weights: TensorId, moe: &Moe, local: u64) -> TensorId {
-        let (hidden, cut, element) = (self.d.hidden, self.run.cut, b.element(x));
+        let (hidden, cut, element) = (self.routed_width(), self.run.cut, b.element(x));
         let rows = self.run.stream_tokens().saturating_mul(hidden);
         let all = rows.saturating_mul(cut.expert).saturating_mul(cut.expert_tensor);
         let tokens = b.make(local.saturating_mul(hidden), element, b.needs_grad(x));
@@ -222,28 +216,27 @@ impl DecoderContext<'_> {
         moe: &Moe,
         weights: Option<TensorId>,
     ) -> TensorId {
-        let d = self.d;
+        let (d, width) = (self.d, self.routed_width());
         let cut = self.run.cut;
         let local = moe.experts.div_ceil(cut.expert);
         let inner = moe.intermediate.div_ceil(cut.expert_tensor);
         let rules = self.class_rules();
         let one = self.run.modules.experts.is != Experts::Loop || rules.joined_experts || rules.experts_read_all;
         let middle = if d.gated && one {
-            let both =
-                self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner.saturating_mul(2)), "moe.gate_up_proj");
+            let both = self.expert_matrix(b, x, moe, local, (rows, width, inner.saturating_mul(2)), "moe.gate_up_proj");
             match weights.filter(|_| self.run.modules.gate.is == Gate::Fused) {
                 Some(weights) => weighted_gate(b, both, weights),
                 None => self.gate_of_one(b, both, "moe.act"),
             }
         } else if d.gated {
-            let gate = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), "moe.gate_proj");
+            let gate = self.expert_matrix(b, x, moe, local, (rows, width, inner), "moe.gate_proj");
             // Liger's kernel takes both (transformers/swiglu.py, LigerBlockSparseTop2MLP).
             let together = self.run.modules.gate.is == Gate::InPlace;
             let gate = if together { gate } else { self.act(b, gate, "moe.act") };
-            let up = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), "moe.up_proj");
+            let up = self.expert_matrix(b, x, moe, local, (rows, width, inner), "moe.up_proj");
             if together { self.gate_of_two(b, gate, up, "moe.act") } else { b.mul("moe.act", gate, up) }
         } else {
-            let up = self.expert_matrix(b, x, moe, local, (rows, d.hidden, inner), "moe.up_proj");
+            let up = self.expert_matrix(b, x, moe, local, (rows, width, inner), "moe.up_proj");
             self.act(b, up, "moe.act")
         };
         let middle = match weights {
@@ -252,7 +245,7 @@ impl DecoderContext<'_> {
             }
             _ => middle,
         };
-        self.expert_matrix(b, middle, moe, local, (rows, inner, d.hidden), "moe.down_proj")
+        self.expert_matrix(b, middle, moe, local, (rows, inner, width), "moe.down_proj")
     }
 
     /// How many of the local experts run over `rows` routed tokens: none without tokens (models/mixtral/modeling_mixtral.py,

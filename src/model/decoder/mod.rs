@@ -16,6 +16,7 @@ mod explicit_attention;
 mod gather;
 mod kernels;
 mod latent;
+mod latent_experts;
 mod layer_kind;
 mod losses;
 mod mamba;

@@ -262,6 +262,7 @@ pub fn moe(keys: Keys<'_>, intermediate: u64, experts: u64, per_token: u64) -> R
         experts,
         per_token,
         intermediate: keys.count(&["moe_intermediate_size"], MAX_WIDTH)?.unwrap_or(intermediate),
+        latent: None,
         shared_intermediate: 0,
         shared_gate: false,
         first_dense: 0,

@@ -249,13 +249,14 @@ fn nemotron(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         (0..).zip(&space.layers).any(|(layer, parts)| parts.feed_forward && !dense_layers.contains(&layer));
     let shared = keys.whole("moe_shared_expert_intermediate_size", MAX_WIDTH)?.unwrap_or(7688);
     let routed = if has_experts { Some(moe(keys, 7688, 8, 2)?) } else { None };
+    let latent = keys.count(&["moe_latent_size"], MAX_WIDTH)?;
     Ok(Decoder {
         layers: space.layers.len() as u64,
         position: Position::None,
         class_rules: ClassRules { norm: ClassNorm::Wide, repeats_kv: true, copies_logits: true, ..ClassRules::USUAL },
         act: if keys.text(&["mlp_hidden_act"]).is_none_or(|act| act == "relu2") { Act::Relu2 } else { d.act },
         gated: false,
-        moe: routed.map(|moe| Moe { shared_intermediate: shared, dense_layers, ..moe }),
+        moe: routed.map(|moe| Moe { latent, shared_intermediate: shared, dense_layers, ..moe }),
         state_space: Some(space),
         ..d
     })
