@@ -64,6 +64,7 @@ fn of_related(model_type: &str) -> Option<ClassDefaults> {
         "helium" => defaults!(2560, 24, 20, 20, 128, 7040, 48_000, 4096, false),
         "hunyuan_v1_dense" | "hunyuan_v1_moe" => defaults!(4096, 32, 32, 0, 0, 11_008, 290_943, 2048, false),
         "llama4_text" => defaults!(5120, 48, 40, 8, 128, 8192, 202_048, 131_072, false),
+        "ministral3" => defaults!(4096, 34, 32, 8, 128, 14_336, 131_072, 262_144, false),
         "mpt" => defaults!(2048, 24, 16, 0, 0, 0, 50_368, 2048, true),
         "mt5" => defaults!(512, 8, 6, 0, 64, 1024, 250_112, 2048, false),
         "nemotron" => defaults!(6144, 32, 48, 0, 0, 24_576, 256_000, 4096, false),
@@ -137,6 +138,7 @@ pub fn reads_attention_bias(model_type: Option<&str>) -> bool {
     let ignores = [
         "mistral",
         "ministral",
+        "ministral3",
         "mixtral",
         "phi3",
         "stablelm",

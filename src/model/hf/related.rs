@@ -72,6 +72,11 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
         }),
         // Mistral's class with a window where `layer_types` says so; Llama's and GPT-2's under other names.
         "ministral" => as_family(Family::Mistral, |d, _| Ok(d)),
+        // Mistral's too; queries are scaled by their places, of which autograd keeps a number a token (transformers 5,
+        // models/ministral3/modeling_ministral3.py, `get_llama_4_attn_scale`). No window but one that is named.
+        "ministral3" => as_family(Family::Mistral, |d, keys| {
+            Ok(Decoder { sliding_window: keys.count(&["sliding_window"], MAX_ROWS)?, ..d })
+        }),
         "code_llama" => llama(|d, _| Ok(d)),
         "gpt-sw3" => as_family(Family::Gpt2, |d, _| Ok(d)),
         "vaultgemma" => as_family(Family::Gemma2, |d, _| Ok(Decoder { sandwich_norms: false, ..d })),
