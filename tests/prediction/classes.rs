@@ -232,6 +232,13 @@ fn what_the_rules_do_not_read_is_refused() {
     let flat = config("qwen2_vl", &json!({"hidden_size": 1536, "num_hidden_layers": 28}));
     assert_eq!(counted(&plan(&flat)), None);
     assert!(counted(&plan(&config("qwen2_vl", &json!({})))).is_some());
+    // Ovis 2 ties the head of a language model whose own configuration does not (`Ovis2Config.tie_word_embeddings`): by that one
+    // alone the part would have more than the whole.
+    let inner = json!({"model_type": "qwen2", "hidden_size": 4096, "intermediate_size": 22016, "num_hidden_layers": 32,
+                       "num_attention_heads": 32, "num_key_value_heads": 32, "vocab_size": 151_936,
+                       "tie_word_embeddings": false});
+    let said = refusal(&config("ovis2", &json!({"text_config": inner})));
+    assert!(said.contains("has 12011608566 parameters, its language model alone 12049846272 by the rules"), "{said}");
 }
 
 /// What the file describes and the prediction has not stands in the headline.

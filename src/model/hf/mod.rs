@@ -254,6 +254,10 @@ fn part_of(own: u64, architecture: &Architecture, count: Option<&ClassCount>) ->
     if is_most && matches!(architecture.shape, ModelShape::Decoder(_)) {
         return Ok(());
     }
+    if let Some(ClassCount { class, total, .. }) = count.filter(|count| own > count.total) {
+        let said = format!("{class} has {total} parameters, its language model alone {own} by the rules here; {HELP}");
+        return Err(Keys::fault("text_config", said));
+    }
     let whole = count.map_or(String::new(), |ClassCount { class, total, .. }| format!(" of {class}'s {total}"));
     let said = format!("a part with {own}{whole} parameters, and the others have no checked rules; {HELP}");
     Err(Keys::fault("text_config", said))
