@@ -226,6 +226,8 @@ pub struct Tape {
     pub lasting: Vec<TensorId>,
     /// What its operators save for other tapes alone: no function of its own asks for that.
     pub for_others: Vec<TensorId>,
+    /// What later tapes hold of what it makes and saves, and no gradient comes back to: recomputed, it makes that again beside theirs.
+    pub held_later: Vec<TensorId>,
     /// What other tapes hold whether this one saves it or not: its gradient takes memory beside it.
     pub waiting: Vec<TensorId>,
     /// Recomputed, what comes in is such an attribute.

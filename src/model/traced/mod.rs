@@ -88,7 +88,10 @@ pub fn walk(model: &TracedModel, run: &MicroBatch<'_>) -> Walk {
         places.push(at);
     }
     if is_frozen(run) {
-        trained::hold_for_others(trace, &mut made, &places);
+        trained::hold_for_others(trace, run, (&mut made, &mut places));
+    }
+    if run.checkpointed {
+        trained::mark_held_later(trace, &mut made, &places);
     }
     tied::meet(trace, &mut made, &places);
     assembled(model, trace, &site, made, &places)

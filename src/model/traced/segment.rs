@@ -24,6 +24,7 @@ pub(super) struct Site<'a> {
 }
 
 /// A segment's tape at one of its places.
+#[derive(Debug, Clone)]
 pub(super) struct PlacedTape {
     /// Kind of the segment.
     pub kind: u32,
@@ -304,7 +305,7 @@ impl Room {
 }
 
 /// Tensors in whose place another stands for all that comes later.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Replaced(Vec<(TensorId, TensorId)>);
 
 impl Replaced {

@@ -64,24 +64,77 @@ fn is_saved(tape: &Tape, id: TensorId) -> bool {
 }
 
 /// Holds in the segments that made it what later ones save, which all of its own operators may be too frozen to.
-pub(super) fn hold_for_others(trace: &Trace, made: &mut [PlacedTape], places: &[usize]) {
+pub(super) fn hold_for_others(
+    trace: &Trace,
+    run: &MicroBatch<'_>,
+    (made, places): (&mut Vec<PlacedTape>, &mut [usize]),
+) {
+    // Of segments alike, those that hold something have a tape of their own: the one it was, what it holds, and the one it is.
+    let mut holders: Vec<(usize, TensorId, usize)> = Vec::new();
+    for TracedLink(reader, here, maker, there) in trace.links.iter().flatten() {
+        let place = *maker as usize;
+        let [Some(reader), Some(maker)] = [*reader as usize, place].map(|place| places.get(place).copied()) else {
+            continue;
+        };
+        let root = made[maker].tape.storage(made[maker].now(*there));
+        let (tape, own) = (&made[reader].tape, made[reader].now(*here));
+        let is_needed = tape.get(tape.storage(own)).home == Home::Elsewhere && is_saved(tape, own);
+        let next = places.get(place + 1).map(|at| &made[*at].tape);
+        let tape = &made[maker].tape;
+        let tensor = tape.get(root);
+        let comes_in =
+            tape.output.is_some_and(|id| tape.storage(id) == root) && next.is_some_and(|next| keeps_input(next, run));
+        if !is_needed || comes_in || tensor.home != Home::Local || tensor.cached || is_saved(tape, root) {
+            continue;
+        }
+        let known = holders.iter().find(|(from, held, _)| (*from, *held) == (maker, root)).map(|one| one.2);
+        let holder = known.unwrap_or_else(|| {
+            let holder = if places.iter().filter(|at| **at == maker).count() > 1 {
+                made.push(made[maker].clone());
+                made.len() - 1
+            } else {
+                maker
+            };
+            hold(&mut made[holder].tape, root);
+            holders.push((maker, root, holder));
+            holder
+        });
+        places[place] = holder;
+    }
+}
+
+/// Marks what later segments hold of what a block makes and saves itself, which is there whether the block runs again or not: a later
+/// block has whatever it reads until it has run again, another segment what it saves.
+pub(super) fn mark_held_later(trace: &Trace, made: &mut [PlacedTape], places: &[usize]) {
     for TracedLink(reader, here, maker, there) in trace.links.iter().flatten() {
         let [Some(reader), Some(maker)] = [reader, maker].map(|place| places.get(*place as usize).copied()) else {
             continue;
         };
         let root = made[maker].tape.storage(made[maker].now(*there));
         let (tape, own) = (&made[reader].tape, made[reader].now(*here));
-        let is_needed = tape.get(tape.storage(own)).home == Home::Elsewhere && is_saved(tape, own);
-        let maker = &mut made[maker].tape;
-        let tensor = maker.get(root);
-        if is_needed && tensor.home == Home::Local && !tensor.cached && !is_saved(maker, root) {
-            let at = maker.ops.iter().position(|op| maker.ids(op.outputs).contains(&root));
-            if let Some(at) = at {
-                let saved: Vec<TensorId> = maker.ids(maker.ops[at].saved).iter().copied().chain([root]).collect();
-                maker.ops[at].saved = maker.pool(&saved);
-            }
+        let is_held = !tape.plain || is_saved(tape, own);
+        let tape = &mut made[maker].tape;
+        let is_own = tape.get(root).home == Home::Local && !tape.get(root).cached;
+        if is_held && is_own && !tape.plain && !tape.held_later.contains(&root) && is_saved(tape, root) {
+            tape.held_later.push(root);
         }
     }
+}
+
+/// Whether a segment holds what comes to it from the one before until it has run backward: an operator saves it, or it is there to
+/// run again.
+fn keeps_input(tape: &Tape, run: &MicroBatch<'_>) -> bool {
+    let input = tape.tensors.iter().position(|tensor| tensor.home == Home::Input);
+    (run.checkpointed && !tape.plain)
+        || input.and_then(|at| u32::try_from(at).ok()).is_some_and(|at| is_saved(tape, TensorId(at)))
+}
+
+/// Lets the operator that makes a tensor hold it, for others: it runs again no further than its own backward functions ask.
+fn hold(tape: &mut Tape, root: TensorId) {
+    let Some(at) = tape.ops.iter().position(|op| tape.ids(op.outputs).contains(&root)) else { return };
+    let saved: Vec<TensorId> = tape.ids(tape.ops[at].saved).iter().copied().chain([root]).collect();
+    tape.ops[at].saved = tape.pool(&saved);
+    tape.for_others.push(root);
 }
 
 /// What a name holds while later segments run: behind which segment, up to which, bytes, and whether a block reads it.
@@ -108,11 +161,7 @@ pub(super) fn held_by_name(
         let tensor = maker.tape.get(root);
         // The next segment may save it as what comes in, or keep it to run again.
         let next = tape_at(place + 1).filter(|_| first > place).map(|next| &next.tape);
-        let comes_in = |tape: &Tape| tape.tensors.iter().position(|tensor| tensor.home == Home::Input);
-        let saved_there = next.is_some_and(|tape| {
-            (run.checkpointed && !tape.plain)
-                || comes_in(tape).and_then(|at| u32::try_from(at).ok()).is_some_and(|at| is_saved(tape, TensorId(at)))
-        });
+        let saved_there = next.is_some_and(|tape| keeps_input(tape, run));
         let is_local = tensor.home == Home::Local && !tensor.cached;
         let reads = |link: &&TracedLink| link.2 == *place && maker.tape.storage(maker.now(link.3)) == root;
         let is_block = |link: &TracedLink| tape_at(link.0).is_some_and(|reader| !reader.tape.plain);

@@ -200,7 +200,7 @@ fn drop_recomputed(tape: &Tape, recompute: Recompute, uses: &mut Uses) {
 /// Whether a tensor leaves beside the output, and is not made again for that.
 fn passed_on(tape: &Tape, root: TensorId) -> bool {
     let leaves = |also: &TensorId| tape.storage(*also) == root && !tape.also_made_again.contains(also);
-    tape.also.iter().any(leaves)
+    tape.also.iter().any(leaves) || tape.held_later.contains(&root)
 }
 
 /// A matmul whose input is made again keeps no FP8 copy of it: that is made again as well (Transformer Engine's
