@@ -120,7 +120,19 @@ fn explain_file(
             ListFormat::Json => format!("{:#}\n", json::snapshot(&devices, prediction)),
         }));
     }
-    explain_text(&String::from_utf8_lossy(&bytes), &shown.to_string(), plan, (args, catalog), streams)
+    explain_text(&decoded(&bytes), &shown.to_string(), plan, (args, catalog), streams)
+}
+
+/// UTF-16 where it begins with that mark, as PowerShell redirects to a file; else UTF-8, with what is none replaced.
+fn decoded(bytes: &[u8]) -> String {
+    let units = |rest: &[u8], of: fn([u8; 2]) -> u16| -> Vec<u16> {
+        rest.chunks_exact(2).map(|pair| of([pair[0], pair[1]])).collect()
+    };
+    match bytes {
+        [0xff, 0xfe, rest @ ..] => String::from_utf16_lossy(&units(rest, u16::from_le_bytes)),
+        [0xfe, 0xff, rest @ ..] => String::from_utf16_lossy(&units(rest, u16::from_be_bytes)),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    }
 }
 
 fn explain_text(
@@ -183,5 +195,19 @@ fn exit_for(error: &io::Error) -> Exit {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::FileTooLarge => Exit::Usage,
         _ => Exit::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_read_in_either_order_of_utf16_and_in_utf8() {
+        // U+00E9 in each.
+        for bytes in [&b"\xff\xfea\0\xe9\0"[..], b"\xfe\xff\0a\0\xe9", b"a\xc3\xa9"] {
+            assert_eq!(decoded(bytes), "a\u{e9}");
+        }
+        assert_eq!(decoded(b"a\xe9"), "a\u{fffd}");
     }
 }
