@@ -12,6 +12,7 @@ use super::page::paragraph;
 use super::table::{Align, Table};
 use crate::advise::Advice;
 use crate::order::StableOrder;
+use crate::plan::keys;
 use crate::predict::{Component, Prediction, StageMemory, StepTime, Verdict};
 use crate::units::{self, Bytes, Fraction, three_figures};
 
@@ -26,6 +27,11 @@ pub fn report(report: &Report, verbose: bool, width: usize) -> String {
     let mut text = String::new();
     paragraph(&mut text, "", &verdict(prediction), width);
     subject(&mut text, report, width);
+    // What is predicted of a stand-in is no answer about somebody's model.
+    let stand_in = prediction.assumptions.iter().find(|said| said.starts_with(keys::model::size_billions));
+    if let Some(stand_in) = stand_in {
+        paragraph(&mut text, "", &format!("no model is given: assumed {stand_in}"), width);
+    }
     for (_, missing) in prediction.lacking() {
         paragraph(&mut text, "", &format!("warning: {missing}"), width);
     }
