@@ -83,6 +83,8 @@ pub enum Event {
         known: String,
         /// What it holds, where that is something else.
         text: Option<String>,
+        /// There is no such file any more.
+        is_gone: bool,
     },
     /// It could not be written.
     SaveFailed(String),

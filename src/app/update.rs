@@ -122,7 +122,10 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::EndSent { meant, forced } => end_request::sent(state, meant, forced),
         Event::EndFailed(why) => state.notice = Some(problem(why)),
         Event::Saved { path, text } => return saving::saved(state, path, text),
-        Event::LookedAtFile { path, known, text } => watching::looked(state, &path, &known, text),
+        Event::LookedAtFile { path, known, text, is_gone } => {
+            watching::note_gone(state, &path, is_gone);
+            watching::looked(state, &path, &known, text);
+        }
         Event::Unchanged => saving::unchanged(state),
         Event::SaveFailed(why) => saving::failed(state, &why),
         Event::DraftNotKept(why) => {

@@ -23,6 +23,8 @@ pub struct WatchedFile {
     seen: Option<(PathBuf, String)>,
     /// What was told of it already, while the plan has changes of its own.
     told: Option<(PathBuf, String)>,
+    /// It was not there at the last looks: so many, which are counted to two.
+    gone: (PathBuf, u8),
 }
 
 /// Looks at the plan's file from time to time. What a recording plays has its own time, and its plan is of then.
@@ -36,6 +38,19 @@ pub fn look(state: &mut State) -> Vec<Effect> {
     }
     (watched.looked, watched.asked) = (Some(state.now), true);
     vec![Effect::LookAtFile { path: path.to_owned(), known: editor.saved_text().to_owned() }]
+}
+
+/// Tells once that the plan's file is no longer there, as two looks found it: an editor may be writing it anew.
+pub fn note_gone(state: &mut State, path: &Path, is_gone: bool) {
+    let (known, looks) = &mut state.plans.watched.gone;
+    let before = if known == path { *looks } else { 0 };
+    *looks = if is_gone { before.saturating_add(1).min(3) } else { 0 };
+    let is_told = *looks == 2;
+    path.clone_into(known);
+    if is_told && state.plans.editor.path() == Some(path) {
+        let name = path.file_name().map_or_else(|| PathBuf::from(path), PathBuf::from);
+        state.notice = Some(problem(format!("{} was removed: saving writes it again", name.display())));
+    }
 }
 
 /// The file at `path` was looked at: it holds `text` in place of what was `known` of it, or nothing new. A plan without

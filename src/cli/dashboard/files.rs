@@ -1,5 +1,6 @@
 //! What the dashboard wants done with files, or takes long, on threads that may block.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -96,7 +97,9 @@ pub fn save(path: Option<PathBuf>, name: &str, text: String, expected: ExpectedF
 pub fn look(path: PathBuf, known: String, events: Sender<Event>) {
     aside(events, move || {
         let text = plan::read_text(&path).ok().filter(|text| *text != known);
-        Event::LookedAtFile { path, known, text }
+        // Who replaces a file may have removed it first: the next look tells.
+        let is_gone = path.symlink_metadata().is_err_and(|why| why.kind() == io::ErrorKind::NotFound);
+        Event::LookedAtFile { path, known, text, is_gone }
     });
 }
 

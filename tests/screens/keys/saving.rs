@@ -121,6 +121,7 @@ fn a_plan_that_is_written_elsewhere_is_read_again() {
         path: path.clone(),
         known: known.to_owned(),
         text: text.map(str::to_owned),
+        is_gone: false,
     };
     assert_eq!([20, 21, 30].map(|second| looks(&mut state, second)), [1, 0, 0]);
     update(&mut state, looked(PLAN, None));
@@ -141,6 +142,24 @@ fn a_plan_that_is_written_elsewhere_is_read_again() {
     assert_eq!(state.plans.editor.text(), PLAN);
     let said = &state.notice.as_ref().unwrap().text;
     assert_eq!(said, "test.yaml was changed on disk: saving offers to merge");
+}
+
+/// Somebody removes the file of a plan that is open; an editor that writes it anew does so for a moment.
+#[test]
+fn a_plan_whose_file_is_removed_says_so_once() {
+    let mut state = open(PLAN);
+    let path = PathBuf::from("test.yaml");
+    update(&mut state, Event::Saved { path: path.clone(), text: PLAN.to_owned() });
+    let mut said = |is_gone| {
+        state.notice = None;
+        let known = PLAN.to_owned();
+        update(&mut state, Event::LookedAtFile { path: path.clone(), known, text: None, is_gone });
+        state.notice.as_ref().map(|notice| notice.text.clone())
+    };
+    let told = Some("test.yaml was removed: saving writes it again".to_owned());
+    assert_eq!([true, false, true].map(&mut said), [None, None, None]);
+    assert_eq!([true, true, true].map(&mut said), [told.clone(), None, None]);
+    assert_eq!([false, true, true].map(&mut said), [None, None, told]);
 }
 
 /// Undone, the other's change is in the text no more: written without asking it would be lost.
