@@ -97,7 +97,7 @@ fn all(state: &State) -> Vec<Mismatch> {
             && !super::verdict::is_no_training(state);
         is.then(|| Mismatch::NoGpu(prediction.gpu_short.clone()))
     };
-    // Each leaves out what one before it tells.
+    // That nothing can be compared comes before what differs. Of settings each leaves out what one before it tells.
     let hooked = state.run.telemetry.hooked(&state.monitor, state.now).and_then(|run| run.about.as_ref());
     let adapters = hooked.filter(|about| about.params_are_all && about.trainable < about.params);
     let mut settings: Vec<String> =
@@ -110,7 +110,7 @@ fn all(state: &State) -> Vec<Mismatch> {
         .or_else(stated)
         .or_else(|| super::commanded::other_model(state, prediction).map(Mismatch::Model));
     let settings = (!settings.is_empty()).then(|| Mismatch::Settings(settings.join("; ")));
-    [card, model, settings, no_gpu(), number(state, job, prediction)].into_iter().flatten().collect()
+    [card, model, no_gpu(), settings, number(state, job, prediction)].into_iter().flatten().collect()
 }
 
 /// What the simulated run is that the plan is not.
