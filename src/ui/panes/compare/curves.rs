@@ -9,7 +9,7 @@ use ratatui::widgets::canvas::{Canvas, Line as Stroke, Points};
 
 use crate::app::State;
 use crate::compare::Comparison;
-use crate::reading::{DeviceMetric, ReadingKind, Spread};
+use crate::reading::{Absence, DeviceMetric, ReadingKind, Spread};
 use crate::ui::Look;
 use crate::ui::panes::history_axis::{range, unit, words};
 use crate::ui::text::{fit, left, right};
@@ -48,7 +48,9 @@ impl Curve {
 pub fn draw(state: &State, comparison: &Comparison, look: &Look, area: Rect, buffer: &mut Buffer) {
     let device = device(state, comparison);
     let columns = usize::from(area.width.saturating_sub(LABEL + VALUES)) * 2;
-    let step = (comparison.step.predicted.0 > 0.0).then_some(comparison.step.predicted.0);
+    // What a CPU does is held against no plan for GPUs, here as in the numbers.
+    let is_compared = comparison.step.observed.absence() != Some(&Absence::NoGpu);
+    let step = (is_compared && comparison.step.predicted.0 > 0.0).then_some(comparison.step.predicted.0);
     let curve = |metric, predicted| Curve::of(state, device, metric, predicted, columns);
     let memory = curve(DeviceMetric::Memory, Some(comparison.memory.predicted.as_f64()));
     // A server has no steps that a log or hook could count.
