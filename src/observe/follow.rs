@@ -1,5 +1,4 @@
-//! A thread beside the source's: it reads the log of the attached process and listens to hooks,
-//! and hands on what is new.
+//! A thread beside the source's: it reads the log of the attached process, listens to hooks, and hands on what is new.
 
 mod shell;
 
@@ -207,8 +206,7 @@ impl FollowThread {
         }
     }
 
-    /// Listens until the next look is due. What the attached process changed to, if it did; none
-    /// when nobody wants news any more.
+    /// Listens until the next look is due. What the attached process changed to; none when nobody wants news any more.
     fn wait(
         &mut self,
         changes: &std_mpsc::Receiver<Option<u32>>,
@@ -325,7 +323,9 @@ impl FollowThread {
     /// Ranks come and go with a launcher's restarts.
     fn look_for_ranks(&mut self, now: Moment) {
         let Some(pid) = self.news.pid.filter(|_| self.wanted.live) else { return };
-        let settled = self.same_ranks >= SETTLED_LOOKS && self.news.exits.is_empty();
+        // Another that speaks may be what a process without ranks has started.
+        let is_clear = !self.news.ranks.is_empty() || self.news.hooks.iter().all(|run| run.pid == pid);
+        let settled = is_clear && self.same_ranks >= SETTLED_LOOKS && self.news.exits.is_empty();
         let every = if settled { SETTLED_RANKS_EVERY } else { RANKS_EVERY };
         if self.ranked.is_some_and(|at| now.since(at) < every) {
             return;
