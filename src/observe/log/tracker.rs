@@ -204,7 +204,27 @@ struct Marks {
     marks: VecDeque<(u64, u64, u64)>,
 }
 
+/// Marks that tell what is usual.
+const FEWEST_MARKS: usize = 3;
+
+/// Steps that take this many times as long as those before, and so many milliseconds more, have a pause between them.
+const PAUSE: f64 = 5.0;
+const PAUSE_MORE: f64 = 5000.0;
+
 impl Marks {
+    /// Whether so many steps have taken far longer than those before.
+    fn is_pause(&self, steps: u64, millis: u64) -> bool {
+        let Some(((first, then, _), (last, until, _))) = self.marks.front().zip(self.marks.back()) else {
+            return false;
+        };
+        // The first two tell nothing of the others: kernels are compiled between them.
+        if self.marks.len() < FEWEST_MARKS || until == then {
+            return false;
+        }
+        let usual = (until - then) as f64 / (last - first) as f64 * steps as f64;
+        millis as f64 > (PAUSE * usual).max(usual + PAUSE_MORE)
+    }
+
     /// The mean time of a step over the last marks, once there are two that are far enough from each other.
     fn note(&mut self, step: u64, (millis, earliest): (u64, u64), of_one_time: OfOneTime) -> Option<Seconds> {
         match self.marks.back() {
@@ -212,6 +232,8 @@ impl Marks {
             Some((last, ..)) if *last == step => return None,
             // A restart, or a clock that was set.
             Some((last, then, _)) if *last > step || *then > millis => self.marks.clear(),
+            // An evaluation, or somebody has stopped it: what follows is timed, and what came before.
+            Some((last, then, _)) if self.is_pause(step - last, millis - then) => self.marks.clear(),
             Some((_, then, _)) if *then == millis => match of_one_time {
                 OfOneTime::First => return None,
                 OfOneTime::Last => drop(self.marks.pop_back()),
@@ -275,6 +297,24 @@ mod tests {
             let told = [second > 0, second >= 4].map(|is| is.then_some(Seconds(0.1)));
             assert_eq!(times, told, "{second} s");
         }
+    }
+
+    /// Ten steps a second, and a pause of 25 s behind the 20th second: no step has taken longer than 0.1 s.
+    #[test]
+    fn a_pause_is_no_time_of_a_step() {
+        let mut tracker = Tracker::default();
+        let mut told = Vec::new();
+        for second in 0..40 {
+            let now = if second < 20 { second } else { second + 25 };
+            tracker.take(LogFormat::Text, &step(second * 10), at(now, true));
+            told.extend(tracker.progress().step_time.value().map(|time| time.0));
+        }
+        assert!(told.len() > 30 && told.iter().all(|time| (time - 0.1).abs() < 1e-9), "{told:?}");
+        // Steps that have become slower for good are told as they are.
+        for second in 0..4 {
+            tracker.take(LogFormat::Text, &step(401 + second), at(100 + second * 10, true));
+        }
+        assert_eq!(tracker.progress().step_time.value(), Some(&Seconds(10.0)));
     }
 
     /// Steps of 0.4 s that are looked for every half second: from one look to the next there is one step, or there are two.
