@@ -11,11 +11,14 @@ const SHORTEST: Seconds = Seconds(5.0);
 /// caller knows that no step is made: a healthy run's processes wait, too.
 #[must_use]
 pub fn waiting(waits: &[ProcessWait], processes: usize, now: Moment) -> Option<StepCause> {
-    let mut waits: Vec<&ProcessWait> = waits.iter().filter(|wait| now.since(wait.since).0 >= SHORTEST.0).collect();
+    // One that is stopped does nothing, however short that has been.
+    let is_long = |wait: &&ProcessWait| wait.kind == WaitKind::Stopped || now.since(wait.since).0 >= SHORTEST.0;
+    let mut waits: Vec<&ProcessWait> = waits.iter().filter(is_long).collect();
     // Who holds the others up comes first, then who has waited longest.
     waits.order_by_key(|wait| (!wait.kind.holds_others_up(), wait.since, wait.rank, wait.pid));
     let first = waits.first()?;
-    let long = now.since(first.since).to_the_second();
+    let least = if first.is_from_first_look { "at least " } else { "" };
+    let long = format!("{least}{}", now.since(first.since).to_the_second());
     let alike = waits.iter().filter(|wait| wait.kind == first.kind).count();
     let words = if processes > 1 && alike == processes {
         format!("all {processes} ranks wait {long} for {}", object(first))
@@ -46,7 +49,7 @@ mod tests {
 
     fn wait(rank: Option<u32>, kind: WaitKind, target: &str, seconds: u64) -> ProcessWait {
         let target = (!target.is_empty()).then(|| target.to_owned());
-        ProcessWait { pid: 7, rank, worker: None, kind, target, since: Moment(NOW.0 - seconds * 1000) }
+        ProcessWait { rank, target, ..ProcessWait::new(7, kind, Moment(NOW.0 - seconds * 1000)) }
     }
 
     fn words(waits: &[ProcessWait], processes: usize) -> Option<String> {
@@ -61,6 +64,8 @@ mod tests {
         let said = "waits 12 s for its worker 9, which waits for network storage: /nfs/a";
         assert_eq!(words(&[worker], 1).unwrap(), said);
         assert_eq!(words(&[wait(None, WaitKind::Lock, "", 4)], 1), None, "for less than 5 s");
+        let stopped = ProcessWait { is_from_first_look: true, ..wait(None, WaitKind::Stopped, "", 1) };
+        assert_eq!(words(&[stopped], 1).unwrap(), "waits at least 1 s for SIGCONT (it is stopped)");
         assert_eq!(words(&[], 1), None);
     }
 

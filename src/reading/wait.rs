@@ -31,6 +31,20 @@ pub enum WaitKind {
     Stopped,
 }
 
+impl ProcessWait {
+    /// A process that waits alone, as far as anybody knows.
+    #[must_use]
+    pub const fn new(pid: u32, kind: WaitKind, since: Moment) -> Self {
+        Self { pid, rank: None, worker: None, kind, target: None, since, is_from_first_look: false, works_below: false }
+    }
+
+    /// Whether nothing goes on that this wait is for, as far as this machine knows: other hosts and devices may be at work.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        !self.works_below && !matches!(self.kind, WaitKind::Socket | WaitKind::Device)
+    }
+}
+
 impl WaitKind {
     /// What it waits for, in words.
     #[must_use]
@@ -73,4 +87,8 @@ pub struct ProcessWait {
     pub target: Option<String>,
     /// Since when it has been seen so.
     pub since: Moment,
+    /// It was so as it was looked at first: it may have begun long before.
+    pub is_from_first_look: bool,
+    /// A process that it has started computes meanwhile, or has done so: a compiler, a loader's worker.
+    pub works_below: bool,
 }

@@ -38,6 +38,8 @@ struct SeenProcess {
     started: u64,
     ticks: u64,
     at: Moment,
+    /// It has been looked at once.
+    is_first: bool,
     wait: Option<ProcessWait>,
 }
 
@@ -71,28 +73,42 @@ impl Waits {
             let used = ticks.saturating_sub(before.ticks) as f64 * TICK;
             time > 0.0 && time < FARTHEST && used <= IDLE * time
         });
+        let is_first = before.is_none();
         let wait = (idle && state != 'R').then(|| self.waiting(pid, rank, now)).flatten().map(|wait| {
+            let is_from_first_look = before.as_ref().is_some_and(|before| before.is_first);
             let known = before.and_then(|before| before.wait);
-            let same = known.filter(|known| (known.kind, known.worker) == (wait.kind, wait.worker));
-            ProcessWait { since: same.map_or(wait.since, |known| known.since), ..wait }
+            match known.filter(|known| (known.kind, known.worker) == (wait.kind, wait.worker)) {
+                Some(known) => ProcessWait {
+                    since: known.since,
+                    is_from_first_look: known.is_from_first_look,
+                    works_below: known.works_below || wait.works_below,
+                    ..wait
+                },
+                None => ProcessWait { is_from_first_look, ..wait },
+            }
         });
-        Some(SeenProcess { started, ticks, at: now, wait })
+        Some(SeenProcess { started, ticks, at: now, is_first, wait })
     }
 
     fn waiting(&self, pid: u32, rank: Option<u32>, since: Moment) -> Option<ProcessWait> {
         let (kind, target) = what(&self.root, pid)?;
-        let own = ProcessWait { pid, rank, worker: None, kind, target, since };
+        let own = ProcessWait { rank, target, ..ProcessWait::new(pid, kind, since) };
         // A loader's worker, say: what it waits for is what both wait for.
         let is_on_others = matches!(kind, WaitKind::Pipe | WaitKind::Event | WaitKind::Lock | WaitKind::Child);
-        let stuck = || {
-            children::look(&self.root, &[pid]).into_iter().find_map(|(worker, _)| {
-                let stuck = matches!(state(&self.root, worker)?.state, 'D' | 'T');
-                stuck.then(|| what(&self.root, worker).map(|found| (worker, found))).flatten()
-            })
-        };
-        match is_on_others.then(stuck).flatten() {
-            Some((worker, (kind, target))) => Some(ProcessWait { worker: Some(worker), kind, target, ..own }),
-            None => Some(own),
+        if !is_on_others {
+            return Some(own);
+        }
+        let below = children::look(&self.root, &[pid]).into_iter();
+        let below: Vec<(u32, char)> =
+            below.filter_map(|(worker, _)| Some((worker, state(&self.root, worker)?.state))).collect();
+        let works_below = below.iter().any(|(_, letter)| *letter == 'R');
+        let mut stuck = below.iter().filter(|(_, letter)| matches!(letter, 'D' | 'T'));
+        let stuck = stuck.find_map(|(worker, _)| what(&self.root, *worker).map(|found| (*worker, found)));
+        match stuck {
+            Some((worker, (kind, target))) => {
+                Some(ProcessWait { worker: Some(worker), kind, target, works_below, ..own })
+            }
+            None => Some(ProcessWait { works_below, ..own }),
         }
     }
 }
