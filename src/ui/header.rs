@@ -252,14 +252,15 @@ fn attached_to<'a>(state: &State, attached: &AttachedProcess, look: &Look) -> Ve
     let name = host.and_then(|host| host.name.value()).map(|name| format!("{} ", fit(&printable(name), 12)));
     let name = name.unwrap_or_default();
     let told = state.run.telemetry.phases();
+    let is_paused = state.run.telemetry.pause(&state.monitor, state.now).is_some();
     if state.run.telemetry.ended(&state.monitor, state.now).is_some() && attached.state != AttachedState::Replaced {
         return vec![Span::styled(format!("▶ {} {name}ended", attached.pid), theme.danger())];
     }
     let (style, state) = match attached.state {
         AttachedState::Awaited if state.run.telemetry.uses_no_gpu(&state.monitor, state.now) => {
             match told.phase(state.now) {
-                RunPhase::WarmingUp => (theme.observed(), "warming up"),
-                RunPhase::Between => (theme.warning(), between(state)),
+                RunPhase::WarmingUp if !is_paused => (theme.observed(), "warming up"),
+                RunPhase::WarmingUp | RunPhase::Between => (theme.warning(), between(state)),
                 RunPhase::Steady | RunPhase::Untold => (theme.observed(), "on the CPU"),
             }
         }
@@ -267,8 +268,8 @@ fn attached_to<'a>(state: &State, attached: &AttachedProcess, look: &Look) -> Ve
         AttachedState::Missing => (theme.danger(), "no such process"),
         AttachedState::Unmatched => (theme.warning(), "pids not matched: GPU totals"),
         AttachedState::Present => match told.phase(state.now) {
-            RunPhase::WarmingUp => (theme.observed(), "warming up"),
-            RunPhase::Between => (theme.warning(), between(state)),
+            RunPhase::WarmingUp if !is_paused => (theme.observed(), "warming up"),
+            RunPhase::WarmingUp | RunPhase::Between => (theme.warning(), between(state)),
             RunPhase::Steady | RunPhase::Untold => (theme.observed(), ""),
         },
         AttachedState::Ended => (theme.danger(), "ended"),

@@ -3,8 +3,8 @@
 use super::AlertState;
 use super::rules::{Alert, AlertRules};
 use crate::app::state::{RunState, State};
-use crate::compare::{Forecast, RunPhase};
-use crate::reading::{Absence, DeviceSample, Reading};
+use crate::compare::Forecast;
+use crate::reading::{Absence, Activity, DeviceSample, Reading};
 use crate::units::{Seconds, three_figures};
 
 /// How a figure stands against its threshold.
@@ -139,19 +139,32 @@ fn slow_step(state: &State) -> Option<Condition> {
     let threshold = state.run.alerts.rules.threshold(Alert::SlowStep)?;
     let usual = state.run.telemetry.phases().step()?;
     let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
-    let times = progress.step_time.value()?.0 / usual.0;
-    let text = format!("a step takes {} times the usual {usual}{}", three_figures(times), place(state));
+    let told = *progress.step_time.value()?;
+    let times = told.0 / usual.0;
+    let late = state.run.telemetry.newest_late(&state.monitor, state.now);
+    let cause = state.run.telemetry.step_cause(&state.monitor, state.now);
+    let activities = [cause.map(|cause| cause.activity), late.map(|(_, activity)| activity)];
+    if activities.into_iter().flatten().any(Activity::is_intended_pause) {
+        // The time that is told is of steps with an evaluation or a checkpoint between them: it tells of neither.
+        return None;
+    }
+    // The hook tells the mean of some steps: of the late one it knows more.
+    let (verb, took) = match late.filter(|(late, _)| late.took > told) {
+        Some((late, _)) => ("took", late.took),
+        None => ("takes", told),
+    };
+    let many = three_figures(took.0 / usual.0);
+    let text = format!("a step {verb} {many} times the usual {usual}{}", place(state));
     let back = BACK_SHARE * (threshold - 1.0).max(0.0);
     Some(figure(Alert::SlowStep, upwards(times, threshold, back), text, times, threshold))
 }
 
 fn stalled(state: &State) -> Option<Condition> {
     let threshold = state.run.alerts.rules.threshold(Alert::Stalled)?;
-    let phases = state.run.telemetry.phases();
-    let minutes = phases.quiet_for(state.now)?.0 / 60.0;
-    let over = state.run.telemetry.ended(&state.monitor, state.now).is_some();
-    let between = phases.phase(state.now) == RunPhase::Between && !over;
-    let crossing = if between { upwards(minutes, threshold, threshold) } else { Crossing::Back };
+    let pause = state.run.telemetry.pause(&state.monitor, state.now);
+    let lasting = pause.as_ref().and_then(|pause| pause.lasting);
+    let minutes = lasting.or_else(|| state.run.telemetry.phases().quiet_for(state.now))?.0 / 60.0;
+    let crossing = if lasting.is_some() { upwards(minutes, threshold, threshold) } else { Crossing::Back };
     let text = format!("no step for {}{}", Seconds((minutes * 60.0).round()).roughly(), place(state));
     Some(figure(Alert::Stalled, crossing, text, minutes, threshold))
 }

@@ -3,7 +3,8 @@
 
 use super::mismatch::SAME_SIZE;
 use crate::app::event::Effect;
-use crate::app::monitor::SourceState;
+use crate::app::monitor::{Monitor, SourceState};
+use crate::app::run::Telemetry;
 use crate::app::run::inferred::StatedValues;
 use crate::app::run::settings::ToldSettings;
 use crate::app::run::stated::{STEP, STEPS};
@@ -77,8 +78,16 @@ fn of_command(state: &State) -> Option<&CommandPlan> {
 
 /// Whether its command, its files or its script say of a training.
 pub(super) fn is_training(state: &State) -> bool {
-    let says = |setting: &CommandSetting| !setting.is_default && setting.key.starts_with("training.");
-    of_command(state).is_some_and(|command| command.settings.iter().any(says))
+    state.run.telemetry.is_commanded(&state.monitor)
+}
+
+impl Telemetry {
+    /// Whether the command of the attached process, its files or its script say of a training.
+    pub(super) fn is_commanded(&self, monitor: &Monitor) -> bool {
+        let says = |setting: &CommandSetting| !setting.is_default && setting.key.starts_with("training.");
+        let told = self.commanded.as_ref().filter(|told| monitor.attached_here() == Some(told.pid));
+        told.is_some_and(|command| command.settings.iter().any(says))
+    }
 }
 
 /// How many ranks there are, as a launcher tells each in its environment.

@@ -3,7 +3,6 @@
 use super::Telemetry;
 use crate::app::monitor::Monitor;
 use crate::app::monitor::attached::AttachedState;
-use crate::compare::RunPhase;
 use crate::reading::{Absence, HookEnd, HookedRun, Moment, ProcessExit, Progress, ProgressSource, Reading};
 use crate::units::{Seconds, counted as counted_words, grouped};
 
@@ -30,8 +29,8 @@ pub enum RunOutcome {
 const NO_PACE: Seconds = Seconds(1800.0);
 
 impl Telemetry {
-    /// Time to the end of the run at the present `progress`; none of one that has ended, or that makes no steps for so
-    /// long that nobody knows whether it will.
+    /// Time to the end of the run at the present `progress`; none of one that has ended, that makes no step now, or that
+    /// evaluates for so long that nobody knows whether it ends.
     #[must_use]
     pub fn remaining(&self, progress: &Progress, monitor: &Monitor, now: Moment) -> Reading<Seconds> {
         let left = progress.remaining();
@@ -39,7 +38,11 @@ impl Telemetry {
         if self.ended(monitor, now).is_some() {
             return Reading::Absent(Absence::Gone);
         }
-        let quiet = self.phases.quiet_for(now).filter(|_| self.phases.phase(now) == RunPhase::Between);
+        let pause = self.pause(monitor, now);
+        if pause.as_ref().is_some_and(|pause| expected.0 > 0.0 && pause.lasting.is_some() && !pause.is_intended()) {
+            return Reading::Absent(Absence::Because("it makes no step now".into()));
+        }
+        let quiet = pause.and_then(|pause| pause.lasting);
         if quiet.is_some_and(|quiet| expected.0 > 0.0 && quiet.0 > NO_PACE.0.min(expected.0)) {
             return Reading::Absent(Absence::Because("no step for too long".into()));
         }
@@ -113,7 +116,9 @@ impl Telemetry {
     /// The steps that a run had made as it ended, which its process has counted to the very end: a log may count from 0.
     #[must_use]
     pub fn final_steps(&self, monitor: &Monitor, now: Moment) -> Option<u64> {
-        self.hook_at_end(monitor, now).filter(|run| run.end.is_some()).and_then(steps_of)
+        // One that a signal ends may go on for some steps after it has told of its end.
+        let is_killed = self.exit(monitor).is_some_and(|(exit, _)| was_killed(exit));
+        self.hook_at_end(monitor, now).filter(|run| run.end.is_some() && !is_killed).and_then(steps_of)
     }
 
     /// The progress of a run that has ended, with the steps that it had made in all.
@@ -132,7 +137,7 @@ impl Telemetry {
         self.ended(monitor, now)?;
         let end = self.hooked(monitor, now).and_then(|run| run.end.as_ref());
         let exit = self.exit(monitor).map(|(exit, _)| exit);
-        if exit.is_some_and(|exit| exit.signal.is_some_and(|signal| SENT.contains(&signal))) {
+        if exit.is_some_and(was_killed) {
             return Some(RunOutcome::Killed);
         }
         let is_failed = self.news.exception.is_some() && self.is_logged(monitor)
@@ -174,6 +179,13 @@ impl Telemetry {
         // The one process of a run needs no number.
         failed.or_else(own).map(|exit| (*exit, rank(exit.pid).filter(|_| self.news.ranks.len() > 1)))
     }
+}
+
+/// Whether a signal that was sent ended a process. Whoever catches or passes one on ends with 128 and its number (POSIX,
+/// sh, "Exit Status for Commands").
+fn was_killed(exit: ProcessExit) -> bool {
+    let passed_on = exit.code.and_then(|code| code.checked_sub(128));
+    exit.signal.or(passed_on).is_some_and(|signal| SENT.contains(&signal))
 }
 
 /// The steps that a process has told of.

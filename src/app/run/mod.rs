@@ -13,6 +13,7 @@ pub(super) mod mismatch;
 pub(super) mod observation;
 pub(super) mod offer;
 pub(super) mod outlook;
+pub(super) mod pause;
 mod places;
 pub(super) mod plan;
 mod progress;

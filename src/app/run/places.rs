@@ -6,7 +6,7 @@ use super::{Telemetry, is_quiet};
 use crate::app::monitor::Monitor;
 use crate::compare::{StalledRank, late_steps_among, stalled, step_share, waiting};
 use crate::order::StableOrder;
-use crate::reading::{HookPlaces, HookedRun, Moment, StepCause};
+use crate::reading::{Activity, HookPlaces, HookedRun, LateStep, Moment, ProcessWait, StepCause, WaitKind};
 use crate::units::Seconds;
 
 /// Samples that are older say nothing of now.
@@ -16,7 +16,7 @@ const OLD: Seconds = Seconds(30.0);
 /// seconds. As the hook has it (`observe/hook/python/watch.py`).
 const STALL: f64 = 5.0;
 const STALL_MORE: f64 = 5.0;
-const UNUSUAL_STALL: Seconds = Seconds(60.0);
+pub(super) const UNUSUAL_STALL: Seconds = Seconds(60.0);
 
 impl Telemetry {
     /// Why steps of the attached run are late, or why it makes none: the place in its code.
@@ -38,9 +38,23 @@ impl Telemetry {
         if self.news.waits.is_empty() || self.news.pid != monitor.attached_by_user() {
             return None;
         }
-        let quiet = self.phases.quiet_for(now)?.0;
+        // What a launcher waits for is none of what the training does that it has started.
+        let is_launchers = |wait: &ProcessWait| {
+            self.news
+                .hooks
+                .iter()
+                .any(|run| run.end.is_none() && run.pid != wait.pid && launcher(run) == Some(wait.pid))
+        };
+        if self.news.waits.iter().all(is_launchers) {
+            return None;
+        }
         let usual = self.phases.step().map_or(UNUSUAL_STALL, |step| Seconds((STALL * step.0).max(step.0 + STALL_MORE)));
-        let stalls = quiet >= usual.0 && self.ended(monitor, now).is_none();
+        let is_stopped = || self.news.waits.iter().any(|wait| wait.kind == WaitKind::Stopped);
+        let is_late = match self.phases.quiet_for(now) {
+            Some(quiet) => quiet.0 >= usual.0 || is_stopped(),
+            None => self.waits_for_first_step(monitor, now),
+        };
+        let stalls = is_late && self.ended(monitor, now).is_none();
         if stalls { waiting(&self.news.waits, self.news.ranks.len(), now) } else { None }
     }
 
@@ -57,8 +71,27 @@ impl Telemetry {
     /// The attached process and what was told of its stack. One that is stalled tells no steps: it is not quiet.
     fn placed(&self, monitor: &Monitor) -> Option<(&HookedRun, &HookPlaces)> {
         let pid = monitor.attached_here()?;
-        let run = self.news.hooks.iter().find(|run| run.pid == pid)?;
+        let own = self.news.hooks.iter().find(|run| run.pid == pid);
+        // Of a `memwall run` that is attached, the process that it has started.
+        let started = || self.news.hooks.iter().find(|run| run.leads() && launcher(run) == Some(pid));
+        let run = own.or_else(started)?;
         Some((run, run.places.as_ref()?))
+    }
+
+    /// How long a step of the attached process has lasted that does not end, by its hook.
+    pub(super) fn stalled_for(&self, monitor: &Monitor, now: Moment) -> Option<Seconds> {
+        let (run, places) = self.placed(monitor)?;
+        Some(places.stall.as_ref()?.lasting + now.since(run.placed))
+    }
+
+    /// The newest late step of the attached process that its hook tells of, with what it did there; none once that is
+    /// long ago.
+    #[must_use]
+    pub fn newest_late(&self, monitor: &Monitor, now: Moment) -> Option<(LateStep, Activity)> {
+        let (run, places) = self.placed(monitor)?;
+        let late = places.late.last()?;
+        let is_recent = (late.ago + now.since(run.placed)).0 <= late.took.0 + OLD.0;
+        Some((*late, places.places.get(late.place)?.activity)).filter(|_| is_recent)
     }
 
     /// All ranks of that run on this machine.

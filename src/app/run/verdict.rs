@@ -3,6 +3,7 @@
 use super::ending::RunOutcome;
 use super::inferred::is_nobodys;
 use super::mismatch::{self, Mismatch};
+use super::pause;
 use crate::app::monitor::SourceState;
 use crate::app::monitor::attached::AttachedState;
 use crate::app::state::State;
@@ -175,6 +176,10 @@ fn unseen(state: &State) -> Option<RunVerdict> {
         return Some(verdict(format!("NO DATA FOR {}", age.roughly()), Gravity::Danger));
     }
     if is_no_training(state) {
+        // One that waits before its first step makes none, whatever else it is.
+        if let Some(still) = still(state) {
+            return Some(still);
+        }
         return match mismatch::of(state) {
             // What its command and its log state it is, before they tell a step.
             Some(Mismatch::Model(_) | Mismatch::Settings(_)) => None,
@@ -183,7 +188,7 @@ fn unseen(state: &State) -> Option<RunVerdict> {
         };
     }
     match state.run.telemetry.phases().phase(state.now) {
-        RunPhase::WarmingUp => quiet("WARMING UP"),
+        RunPhase::WarmingUp => still(state).or_else(|| quiet("WARMING UP")),
         RunPhase::Between | RunPhase::Steady | RunPhase::Untold => still(state),
     }
 }
@@ -201,17 +206,14 @@ pub(super) fn is_no_training(state: &State) -> bool {
 
 /// A run that makes no step, whatever its plan says: where that is meant to be so, it is no fault.
 fn still(state: &State) -> Option<RunVerdict> {
-    let phases = state.run.telemetry.phases();
-    let stall = state.run.telemetry.step_cause(&state.monitor, state.now).filter(|cause| cause.stalls);
-    let quiet_for = phases.quiet_for(state.now).filter(|_| phases.phase(state.now) == RunPhase::Between);
-    let (words, gravity) = match stall.as_ref().map(|cause| cause.activity) {
-        Some(Activity::Evaluation) => ("EVALUATING", Gravity::Quiet),
-        Some(Activity::Checkpoint) => ("CHECKPOINT", Gravity::Quiet),
-        Some(_) => ("NO STEP", Gravity::Warning),
-        None => ("NO STEP", quiet_for.map(|_| Gravity::Warning)?),
+    let (pause, wants_hand) = pause::of(state)?;
+    let words = match pause.activity() {
+        Some(Activity::Evaluation) => "EVALUATING",
+        Some(Activity::Checkpoint) => "CHECKPOINT",
+        _ => "NO STEP",
     };
-    let long = quiet_for.map_or_else(String::new, |quiet| format!(" FOR {}", quiet.roughly()));
-    Some(verdict(format!("{words}{long}"), gravity))
+    let long = pause.lasting.map_or_else(String::new, |lasting| format!(" FOR {}", lasting.roughly()));
+    Some(verdict(format!("{words}{long}"), if wants_hand { Gravity::Warning } else { Gravity::Quiet }))
 }
 
 /// The gravest difference between the run and its plan.

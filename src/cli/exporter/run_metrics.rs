@@ -21,9 +21,11 @@ pub fn put_progress(page: &mut MetricsPage, state: &State, run: &str) {
         ProgressSource::Rhythm => ("rhythm", ""),
     };
     let is_over = state.run.telemetry.ended(&state.monitor, state.now).is_some();
+    let is_paused = state.run.telemetry.pause(&state.monitor, state.now).is_some();
     let phase = match state.run.telemetry.phases().phase(state.now) {
         _ if is_over => "ended",
         RunPhase::Untold => "",
+        RunPhase::WarmingUp if is_paused => "between_steps",
         RunPhase::WarmingUp => "warming_up",
         RunPhase::Steady => "steady",
         RunPhase::Between => "between_steps",

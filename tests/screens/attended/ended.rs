@@ -3,10 +3,12 @@
 use super::{Live, SIZE, demo_of, progress, second_line};
 use crate::support::catalog;
 use crate::support::demo::{START, happen, look, open, press, screen};
-use memwall::app::{Alert, Event, KeyPress, RaisedAlert, State};
+use memwall::app::{Alert, Event, KeyPress, RaisedAlert, State, run_verdict};
 use memwall::observe::Source;
 use memwall::plan::LoadedPlan;
-use memwall::reading::{DeviceSample, HookEnd, HookStep, HookedRun, Moment, OutOfMemory, Progress, Reading, RunNews};
+use memwall::reading::{
+    DeviceSample, HookEnd, HookStep, HookedRun, Moment, OutOfMemory, ProcessExit, Progress, Reading, RunNews,
+};
 use memwall::units::{Bytes, Seconds};
 
 /// 70 GiB in tensors, 6.5 GiB in pieces, 1 GiB free, 2 GiB asked for.
@@ -191,4 +193,24 @@ fn an_exception_is_told_in_its_own_words_and_steps_are_counted_once() {
     press(&mut live.state, &[KeyPress::Char('z'), KeyPress::Char('4'), KeyPress::Char('z')]);
     let shown = screen(&live.state, &look(), SIZE);
     assert!(shown.contains("step 200 of 200") && !shown.contains("step 199"), "{shown}");
+}
+
+/// SIGTERM is caught, and told by the code 128 + 15: steps that were made after the hook's last count stand in the log.
+#[test]
+fn a_run_that_was_ended_by_a_signal_has_made_at_least_the_steps_that_were_told() {
+    for (log, said) in [(192, "ended at step 192 or later"), (150, "ended after at least 189 steps")] {
+        let mut live = Live::start("");
+        let at = live.now;
+        let end = HookEnd { error: None, out_of_memory: None, code: Some(143) };
+        let hook = HookedRun { step: Some(hook_step(189, at)), end: Some(end), ..HookedRun::new(7, at) };
+        live.second(55.0, 60.0, None);
+        let exits = vec![ProcessExit { pid: 7, code: Some(143), signal: None }];
+        let progress = progress(log, 1.0, 2.0, at);
+        let news = RunNews { pid: Some(7), hooks: vec![hook], progress, exits, ..RunNews::default() };
+        happen(&mut live.state, Event::Run(Box::new(news)));
+        assert_eq!(run_verdict(&live.state).words, "KILLED");
+        press(&mut live.state, &[KeyPress::Char('5'), KeyPress::Char('z')]);
+        let shown = screen(&live.state, &look(), SIZE);
+        assert!(shown.contains(said), "{shown}");
+    }
 }

@@ -1,5 +1,6 @@
 //! What a process says of its code and its training: late steps, a stall, another model, other settings, no GPU.
 
+mod early;
 mod pauses;
 use memwall::app::{Event, Gravity, KeyPress, MemoryView, Pane, State, run_verdict};
 use memwall::compare::{late_steps, resident_evidence};
@@ -327,6 +328,8 @@ fn an_end_is_a_danger_unless_the_run_has_done_all_it_should() {
         (exit(Some(0), None), 60, ("FINISHED", Gravity::Quiet)),
         (exit(Some(1), None), 100, ("FAILED", Gravity::Danger)),
         (exit(None, Some(9)), 100, ("KILLED", Gravity::Danger)),
+        // One that passes SIGTERM on, or catches it.
+        (exit(Some(143), None), 60, ("KILLED", Gravity::Danger)),
         (exit(None, Some(11)), 100, ("FAILED", Gravity::Danger)),
         // Nobody knows the code: the last step was made, or it was not.
         (exit(None, None), 100, ("FINISHED", Gravity::Quiet)),
@@ -353,7 +356,7 @@ fn second_by_log(state: &mut State, step: u64, waits_since: Moment) {
         ..Progress::default()
     };
     let target = Some("/data/shard-3.bin".to_owned());
-    let wait = ProcessWait { pid: PID, rank: None, worker: None, kind: WaitKind::Disk, target, since: waits_since };
+    let wait = ProcessWait { target, ..ProcessWait::new(PID, WaitKind::Disk, waits_since) };
     let news = RunNews { pid: Some(PID), progress, waits: vec![wait], ..RunNews::default() };
     happen(state, Event::Run(Box::new(news)));
 }

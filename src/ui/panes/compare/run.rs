@@ -90,7 +90,11 @@ fn steps(state: &State) -> Option<String> {
     let quiet = || phases.quiet_for(state.now).map_or_else(String::new, Seconds::roughly);
     match phases.phase(state.now) {
         RunPhase::Untold | RunPhase::Steady => None,
-        RunPhase::WarmingUp => Some("the first ones, which are compared with nothing".to_owned()),
+        RunPhase::WarmingUp => {
+            let pause = state.run.telemetry.pause(&state.monitor, state.now).and_then(|pause| pause.lasting);
+            let none = pause.map_or_else(String::new, |lasting| format!("none for {}; so far ", lasting.roughly()));
+            Some(format!("{none}the first ones, which are compared with nothing"))
+        }
         RunPhase::Between if state.run.telemetry.is_logged(&state.monitor) => Some(format!(
             "none for {}: ended, evaluating, saving, waiting or hung, which a log alone does not tell; the figures are \
              its last steps'",
