@@ -3,11 +3,14 @@
 mod cpu_wait;
 mod json;
 mod played;
+mod stall;
 mod summary;
 
+use std::path::Path;
 use std::sync::mpsc as std_mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use tokio::sync::mpsc::{self, Receiver};
 
@@ -69,7 +72,11 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     let pattern = pattern(args, &choice)?;
     let (plan, _) = open_plan(args, recorded.as_ref(), &catalog)?;
     if let Some(path) = plan.path().filter(|_| plan.is_new()) {
-        return Err(Failure::failed(format!("{}: there is no such file", path.display())));
+        return Err(no_such_file(path));
+    }
+    // Nobody waits for it here.
+    if let Some(log) = args.log.as_deref().filter(|log| fs::metadata(log).is_err_and(|why| is_missing(&why))) {
+        return Err(no_such_file(log));
     }
     let asked = args.attach.or(recorded.as_ref().and_then(|header| header.attach));
     let rank_file = cluster::rank_file(args.hosts.as_deref())?;
@@ -120,6 +127,7 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     }
     if live && (attached.is_some() || args.log.is_some()) {
         hear(&mut state, attached, &mut heard);
+        stall::learn(&mut state, &mut watched, &mut heard);
         // A rank of the launcher is followed from here on: its own command is read once it is seen.
         let follows_another = state.monitor.attached.as_ref().map(|attached| attached.pid) != attached;
         if let Some(sample) = follows_another.then(|| watched.sample().ok()).flatten() {
@@ -128,6 +136,14 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
         cpu_wait::learn(&mut state, &mut watched, &mut heard);
     }
     with_gpus(state)
+}
+
+fn is_missing(why: &io::Error) -> bool {
+    why.kind() == io::ErrorKind::NotFound
+}
+
+fn no_such_file(path: &Path) -> Failure {
+    Failure::usage(format!("{}: there is no such file", path.display()))
 }
 
 /// That the job which is asked for has GPUs.

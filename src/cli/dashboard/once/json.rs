@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::summary::Summary;
+use super::summary::{Summary, last_step};
 use crate::app::{Editor, Gravity, State, measured_rows, run_verdict};
 use crate::compare::{Bands, Comparison, Residual};
 use crate::reading::{DeviceSample, Reading};
@@ -49,6 +49,8 @@ pub fn of(state: &State) -> Value {
             },
         },
         "cause": cause_words(state),
+        "last_step_age_s": last_step(state).map(|age| age.0),
+        "waits_for": state.run.telemetry.news.waits.first().map(|wait| wait.kind.words()),
     })
 }
 

@@ -7,6 +7,7 @@ use crate::compare::{Bands, Tolerance};
 use crate::printable::printable;
 use crate::reading::{DeviceSample, HostProcess, SourceInfo};
 use crate::ui::{cause_words, wrapped};
+use crate::units::Seconds;
 
 /// What is known of a run, for both forms.
 pub struct Summary<'a> {
@@ -96,9 +97,27 @@ pub fn as_text(state: &State) -> String {
     let unread = unread.filter(|_| state.run.telemetry.progress(&state.monitor, state.now).is_none());
     lines.extend(unread.map(|why| format!("steps    not known: {}", printable(&why.to_string()))));
     lines.extend(measured_rows(state).into_iter().map(|(name, text)| format!("{name:<9}{}", printable(&text))));
+    lines.extend(last_step(state).map(|age| format!("told     its last step {} ago", age.roughly())));
+    let is_told = cause_words(state).is_some_and(|why| why.contains(WAITS));
+    let waits = state.run.telemetry.news.waits.first().filter(|_| last_step(state).is_some() && !is_told);
+    lines.extend(waits.map(|wait| format!("waits    for {}", wait.kind.words())));
     lines.push(format!("verdict  {}", run_verdict(state).words));
     let text: String = lines.iter().map(|line| format!("{}\n", fitted(line))).collect();
     text + &cause_words(state).map_or_else(String::new, |words| wrapped_line("why", &printable(&words)))
+}
+
+/// A step that was told longer ago than this is not of just now, in seconds.
+const NOW: f64 = 5.0;
+
+/// The word of a cause that `/proc` tells.
+const WAITS: &str = "waits ";
+
+/// How long ago the last step was told, where that is not just now and the run goes on, as far as anybody knows.
+pub fn last_step(state: &State) -> Option<Seconds> {
+    let telemetry = &state.run.telemetry;
+    telemetry.progress(&state.monitor, state.now)?.1.step.value()?;
+    let is_over = telemetry.ended(&state.monitor, state.now).is_some();
+    telemetry.phases().quiet_for(state.now).filter(|quiet| quiet.0 > NOW && !is_over)
 }
 
 /// What is told in full: further lines stand below its first.
