@@ -98,12 +98,12 @@ fn a_run_that_hangs_before_its_first_step_says_for_what_it_waits() {
         let (value, origin) = ("fp32".to_owned(), "train.py: no other type in it".to_owned());
         let settings = vec![CommandSetting { key, value, origin, is_default: false }];
         let read = CommandPlan { pid: PID, settings, ..CommandPlan::default() };
-        happen(&mut state, Event::CommandRead(Box::new(read)));
         let now = state.now.plus_millis(seconds * 1000);
         let waits = vec![ProcessWait::new(PID, WaitKind::Sleep, state.now)];
         let mut sample = state.monitor.sample.clone().unwrap();
         sample.at = now;
         happen(&mut state, Event::Sample(Box::new(sample)));
+        happen(&mut state, Event::CommandRead(Box::new(read)));
         happen(&mut state, Event::Run(Box::new(RunNews { pid: Some(PID), waits, ..RunNews::default() })));
         (run_verdict(&state).words, line(&state, 1))
     };
@@ -131,7 +131,7 @@ fn an_evaluation_is_no_slow_step() {
             sample.at = at;
             let seconds = if number == 39 { 5.1 } else { 0.105 };
             let took = Seconds(20.1);
-            let late = (number == 39).then_some(LateStep { ago: Seconds(0.2), took, place: 0 });
+            let late = (number == 39).then_some(LateStep { step: 790, took, place: 0, ago: Seconds(0.2) });
             let places = HookPlaces {
                 usual: Some(Seconds(0.105)),
                 samples: 2_000,
