@@ -48,8 +48,11 @@ impl Telemetry {
         let quiet = self.phases().quiet_for(now);
         match self.phases().phase(now) {
             RunPhase::Between => Some(StepPause { lasting: quiet, cause, is_early: self.phases().is_warming() }),
-            RunPhase::Steady => Some(StepPause { lasting: None, cause: Some(cause?), is_early: false }),
-            RunPhase::WarmingUp | RunPhase::Untold => {
+            RunPhase::Steady if self.phases().step().is_some() => {
+                Some(StepPause { lasting: None, cause: Some(cause?), is_early: false })
+            }
+            // Nor does anybody know it of a log that tells no time.
+            RunPhase::WarmingUp | RunPhase::Untold | RunPhase::Steady => {
                 let cause = cause.filter(|cause| self.is_ground(cause, monitor))?;
                 let told = || match cause.activity {
                     Activity::System => self.longest_wait(now),
