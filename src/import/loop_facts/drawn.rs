@@ -5,6 +5,9 @@ use crate::script_defaults::is_name;
 use crate::script_doubts::code;
 use crate::settings::{Settings, whole};
 
+/// What draws whole numbers.
+const DRAW: &str = "torch.randint(";
+
 impl Script<'_> {
     /// The shape of the whole numbers that it draws in place of samples, without what is shifted off for labels; none
     /// where two differ.
@@ -17,7 +20,7 @@ impl Script<'_> {
 
     /// Whether what it draws is a data set that no loader cuts, but the script itself: `data[i : i + length]`.
     fn cuts_what_it_draws(&self) -> bool {
-        let drawn = code(self.text).filter(|line| line.contains("torch.randint("));
+        let drawn = code(self.text).filter(|line| line.contains(DRAW));
         let mut names = drawn.filter_map(|line| line.split_once('=')).map(|(name, _)| name.trim());
         let cuts = |name: &str| {
             // `x[:, :-1]` keeps all samples, `x[:8]` does not.
@@ -46,17 +49,48 @@ impl Script<'_> {
 
     /// The tokens of one sample that its data set draws.
     pub(super) fn made_length(&self) -> Option<u64> {
-        // A class of samples, or a list of them.
-        if !["__getitem__", "\"input_ids\": torch.randint(", "input_ids=torch.randint("]
-            .iter()
-            .any(|part| self.text.contains(part))
-        {
+        if !self.draws_samples() {
             return None;
         }
         self.drawn(1).and_then(|sizes| sizes.first().copied()).filter(|tokens| *tokens > 1)
     }
 
+    /// Whether each row that it draws is a sample: in what gives one out, or in a list of them. A row drawn elsewhere may be
+    /// a whole text, of which samples are cut, or labels.
+    fn draws_samples(&self) -> bool {
+        let (mut inside, mut found) = ("", false);
+        for line in self.text.lines() {
+            let start = line.trim_start();
+            if let Some(head) = start.strip_prefix("def ").or_else(|| start.strip_prefix("async def ")) {
+                inside = head.split('(').next().unwrap_or_default();
+            } else if !line.is_empty() && start.len() == line.len() {
+                inside = "";
+            }
+            if start.starts_with('#') || !line.contains(DRAW) {
+                continue;
+            }
+            let gives = ["__getitem__", "__getitems__", "__iter__"].contains(&inside);
+            if !gives && !line.contains("input_ids") && !line.contains(" for ") {
+                return false;
+            }
+            found = true;
+        }
+        found
+    }
+
+    /// Whether whole numbers that it draws are no tokens: ends of edges, masks.
+    fn draws_no_tokens(&self) -> bool {
+        const OTHERS: [&str; 4] = ["edge", "adj", "mask", "box"];
+        let before = code(self.text).filter_map(|line| line.split_once(DRAW)).map(|(before, _)| before);
+        // Of several on a line the last name is the draw's.
+        let names = before.filter_map(|before| before.rsplit([',', '(', '{']).next()).map(str::to_lowercase);
+        names.into_iter().any(|name| OTHERS.iter().any(|other| name.contains(other)))
+    }
+
     pub(super) fn drawn(&self, places: usize) -> Option<Vec<u64>> {
+        if self.draws_no_tokens() {
+            return None;
+        }
         let calls = self.reader.every_call(&["torch.randint"]);
         let size = |call: &Settings| {
             let told =

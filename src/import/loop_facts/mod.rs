@@ -198,7 +198,13 @@ impl Script<'_> {
     /// around it, that holds.
     fn recomputes(&self) -> bool {
         let lines: Vec<&str> = self.text.lines().collect();
-        let calls = |line: &str| code(line).any(|line| line.contains("checkpoint(") && line.contains('='));
+        // With a module alone `checkpoint` is the module of functions, or runs nothing: `torch.utils.checkpoint(self.block)`.
+        let has_inputs = |line: &str| {
+            let passed = line.split_once("checkpoint(").map_or("", |(_, passed)| passed);
+            passed.contains(',') || !passed.contains(')')
+        };
+        let calls =
+            |line: &str| code(line).any(|line| line.contains("checkpoint(") && line.contains('=') && has_inputs(line));
         let holds = |condition: &str| self.reader.expression(condition) == Some(serde_json::Value::Bool(true));
         let mut found = lines.iter().enumerate().filter(|(_, line)| calls(line));
         found.any(|(at, line)| {

@@ -138,3 +138,33 @@ fn a_models_own_switch_for_checkpointing_is_none_of_a_file_of_weights() {
     let off = told(SWITCH, "python vit.py", &[]);
     assert_ne!(value(&off, CHECKPOINTING), Some("full"), "{off:?}");
 }
+
+/// minGPT's `projects/chargpt` cuts a text of 100 000 characters; torch_geometric's `Data` takes ends of edges; the U-Net of
+/// milesial/Pytorch-UNet has a method that nobody calls until memory is exhausted.
+#[test]
+fn texts_edges_and_masks_are_no_samples_of_tokens() {
+    const TEXT: &str = "import torch\nclass Chars(Dataset):\n    def __init__(self, data):\n        self.data = data\n    def __getitem__(self, i):\n        return self.data[i : i + BLOCK]\ntext = torch.randint(0, 65, (100000,))\nfor x in DataLoader(Chars(text), batch_size=8):\n    model(x).backward()\n    opt.step()\n";
+    let given = told(vec![("lm.py", TEXT)].leak(), "python lm.py", &[]);
+    assert_eq!((value(&given, BATCH), given.get(LENGTH)), (Some("8"), None), "{given:?}");
+    // One that each item draws is a sample, whatever a comment says.
+    let drawn = TEXT.replace("return self.data[i : i + BLOCK]", "return torch.randint(0, 65, (96,))");
+    let drawn = drawn.replace("text = torch.randint(0, 65, (100000,))", "# text = torch.randint(0, 65, (100000,))");
+    let given = told(vec![("lm.py", &*drawn.leak())].leak(), "python lm.py", &[]);
+    assert_eq!(value(&given, LENGTH), Some("96"), "{given:?}");
+    const EDGES: &str = "import torch\ndata = Data(x=torch.rand(2708, 1433), edge_index=torch.randint(0, 2708, (2, 10556)))\nfor epoch in range(200):\n    model(data.x, data.edge_index).backward()\n    opt.step()\n";
+    let given = told(vec![("gcn.py", EDGES)].leak(), "python gcn.py", &[]);
+    assert_eq!((given.get(BATCH), given.get(LENGTH)), (None, None), "{given:?}");
+    let ids = EDGES.replace("edge_index=", "input_ids=");
+    let given = told(vec![("ids.py", &*ids.leak())].leak(), "python ids.py", &[]);
+    assert_eq!((value(&given, BATCH), value(&given, LENGTH)), (Some("2"), Some("10556")), "{given:?}");
+}
+
+#[test]
+fn a_function_for_recomputation_that_takes_no_inputs_recomputes_nothing() {
+    const UNET: &str = "import torch\nclass UNet(nn.Module):\n    def use_checkpointing(self):\n        self.inc = torch.utils.checkpoint(self.inc)\nfor x in loader:\n    model(x).backward()\n    opt.step()\n";
+    let given = told(vec![("unet.py", UNET)].leak(), "python unet.py", &[]);
+    assert_ne!(value(&given, CHECKPOINTING), Some("full"), "{given:?}");
+    let run = UNET.replace("torch.utils.checkpoint(self.inc)", "torch.utils.checkpoint.checkpoint(self.inc, x)");
+    let given = told(vec![("unet.py", &*run.leak())].leak(), "python unet.py", &[]);
+    assert_eq!(value(&given, CHECKPOINTING), Some("full"), "{given:?}");
+}
