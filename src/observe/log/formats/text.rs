@@ -7,7 +7,7 @@ use regex::Captures;
 
 use super::super::facts::{LineFacts, LineFormat, leading_count, leading_number};
 use super::epochs;
-use super::words::{BESIDE, EPOCH, LOSS, OTHER, PLACE, STEP, TOKENS, WordPattern, has_two_models, time};
+use super::words::{BESIDE, EPOCH, LOSS, OTHER, PLACE, TOKENS, WordPattern, has_two_models, named_step, time};
 use crate::reading::LogFormat;
 
 /// What is looked at of a line.
@@ -76,8 +76,9 @@ impl LineFormat for Text {
             return None;
         }
         let loss = loss(line);
-        let (step, total) = match groups(&STEP, line) {
-            Some(found) => (counted(&found, 1)?, counted(&found, 2)),
+        let found = named_step(line);
+        let (step, total) = match &found {
+            Some(found) => (counted(found, 1)?, counted(found, 2)),
             None => self.place(line)?,
         };
         let mut facts = LineFacts { step: Some(step), total_steps: total, loss, ..LineFacts::default() };
@@ -86,7 +87,7 @@ impl LineFormat for Text {
         }
         if let Some(found) = groups(&EPOCH, line) {
             // A global step is the run's, whatever the epoch.
-            let is_global = groups(&STEP, line).is_some_and(|step| step[0].to_ascii_lowercase().starts_with("global"));
+            let is_global = named_step(line).is_some_and(|step| step[0].to_ascii_lowercase().starts_with("global"));
             self.epoch(&mut facts, &found, (line, is_global));
         }
         facts.step_time = time(line).or(facts.step_time);
@@ -191,6 +192,8 @@ mod tests {
             ("[2026-01-02 10:00:00] iter: 40, train_loss=6.25, time 3", 40, None, 6.25),
             ("Iteration 1,200 of 4,000: Loss: 1.5e-1", 1_200, Some(4_000), 0.15),
             ("global_step=7 loss=3.0", 7, None, 3.0),
+            ("loss 3.0 | 12 ms/step 814 tok/s | step 7", 7, None, 3.0),
+            ("train/loss: 3.0 train/step: 7", 7, None, 3.0),
             ("Step [10/20], Training Loss: 0.5", 10, Some(20), 0.5),
             ("it=0040 loss=9.25", 40, None, 9.25),
             // NVIDIA/DeepLearningExamples, PyTorch/LanguageModeling/BERT/run_pretraining.py through DLLogger
@@ -215,6 +218,12 @@ mod tests {
             "loss 2.0",
             "step 5 of the plan",
             "stepwise 3 lossless 4",
+            " [=====>.........]  Step: 4s205ms | Tot: 44s505ms | Loss: 3.055 | Acc: 8.333% (16/192) 12/250",
+            " [=====>.........]  Step: 65ms | Tot: 6s542ms | Loss: 1.201 | Acc: 40.212% (1/128) 101/391",
+            "step 40% loss 2.5",
+            "2026-11-30 18:15:29.213 | INFO | __main__:main:41 - loss=4.5917 lr=3.00e-04 884ms/step 814 tok/s",
+            "loss 4.5 | 0.9 s / step 814 tok/s",
+            "loss 4.5 | tokens per step 4096",
             "eval step 3 loss 2",
             "4.4it/s 3 loss 2",
         ] {

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Captures, Regex};
 
 use super::super::facts::leading_number;
 use crate::units::Seconds;
@@ -10,10 +10,32 @@ use crate::units::Seconds;
 /// A pattern that is built where it is asked for first.
 pub type WordPattern = LazyLock<Option<Regex>>;
 
-pub static STEP: WordPattern = LazyLock::new(|| {
+static STEP: WordPattern = LazyLock::new(|| {
     Regex::new(r"(?i)\b(?:(?:global[_ ]?step|training[_ ]step|step|steps|iter|iters|iteration|num_updates?|schritte?|étape|etape|paso|passo)\b|iter\(train\)|\bit\s*[:=#])\s*[:=#]?\s*[\[(]?\s*(\d[\d.,]*)(?:\s*(?:/|of|von|sur|de|di)\s*(\d[\d.,]*))?")
         .ok()
 });
+/// The first step that a line names. A number with a unit is a time: `Step: 4s205ms | Tot: 44s505ms | Loss: 3.055` (the
+/// progress bar of kuangliu/pytorch-cifar, `utils.py`). A step that is a unit has none behind it: `884ms/step 814 tok/s`.
+pub fn named_step(line: &str) -> Option<Captures<'_>> {
+    let is_count = |found: &Captures| {
+        let end = found.get(2).or_else(|| found.get(1)).map_or(line.len(), |last| last.end());
+        let begin = found.get(0).map_or(0, |all| all.start());
+        !line[end..].starts_with(|next: char| next.is_alphabetic() || next == '%') && !ends_in_per(&line[..begin])
+    };
+    (*STEP).as_ref()?.captures_iter(line).find(is_count)
+}
+
+/// Whether what comes next is the unit that something is told for: `12 ms/`, `3.1 samples per `.
+fn ends_in_per(before: &str) -> bool {
+    const UNITS: [&str; 14] = [
+        "us", "µs", "ms", "s", "sec", "secs", "second", "seconds", "min", "tok", "tokens", "samples", "images", "imgs",
+    ];
+    let lower = before.trim_end().to_lowercase();
+    let Some(told) = lower.strip_suffix('/') else { return lower.ends_with(" per") || lower.ends_with("_per_") };
+    let word = told.trim_end().rsplit(|letter: char| !letter.is_alphabetic()).next().unwrap_or_default();
+    UNITS.contains(&word)
+}
+
 /// A place alone, at the beginning of a line or behind its stamp: `[  45/300] loss=3.2`.
 pub static PLACE: WordPattern = LazyLock::new(|| {
     Regex::new(
