@@ -21,6 +21,8 @@ const NUMBERS: &[(&str, Field)] = &[
     // nanoGPT, `model.py` and `train.py`. Its count leaves the position embeddings out.
     ("number of parameters: ", |stated| &mut stated.params),
     ("tokens per iteration will be: ", |stated| &mut stated.tokens),
+    // karpathy/build-nanogpt and llm.c, `train_gpt2.py`.
+    ("=> calculated gradient accumulation steps: ", |stated| &mut stated.accumulation),
     // Megatron-LM, `training/theoretical_memory_usage.py`.
     ("Total number of parameters in billions:", |stated| &mut stated.params),
     // torchtitan, `train.py`: with and without a colon.

@@ -78,6 +78,17 @@ num decayed parameter tensors: 26, with 10,740,096 parameters
     assert_eq!(stated.params_within, 5_000);
 }
 
+/// karpathy/build-nanogpt and llm.c, `train_gpt2.py`.
+#[test]
+fn build_nanogpt_and_llm_c() {
+    let text = "\
+total desired batch size: 524288
+=> calculated gradient accumulation steps: 32
+DataLoader: total number of tokens: 338,025 across 1 files
+";
+    assert_eq!(read(text), StatedSettings { accumulation: Some(32), ..StatedSettings::default() });
+}
+
 /// Scripts of nobody's write the size of their model in words of their own; of a part of it they write it too.
 #[test]
 fn a_scripts_own_count_of_its_model() {
