@@ -61,6 +61,8 @@ pub struct Telemetry {
     anchor: Option<progress::CountAnchor>,
     /// The process and program that the phases are of.
     of: Option<ProcessIdentity>,
+    /// The hook has told the time of its steps: what a log told before may be that of a pass.
+    is_timed_by_hook: bool,
     /// The step by the rhythm of the attached process's device.
     rhythm: Reading<Seconds>,
     /// The process of the simulated run, which was attached by itself: once let go of, it stays so.
@@ -114,7 +116,7 @@ impl Telemetry {
         (self.sampled, self.sampled_hook) = (None, None);
         self.ran_out = None;
         self.sampled_cause = None;
-        self.phases = Phases::default();
+        (self.phases, self.is_timed_by_hook) = (Phases::default(), false);
         self.anchor = None;
         self.rhythm = Reading::default();
     }
@@ -139,11 +141,14 @@ impl Telemetry {
             (Some(of), Some(now)) if !of.differs_from(&now) => Some(of.with(now)),
             (None, None) => None,
             (_, now) => {
-                self.phases = Phases::default();
+                (self.phases, self.is_timed_by_hook) = (Phases::default(), false);
                 now
             }
         };
         self.anchor_counts(monitor, now);
+        if !self.is_timed_by_hook && self.is_timed_by_hook(monitor, now) {
+            (self.phases, self.is_timed_by_hook) = (Phases::default(), true);
+        }
         if let Some((_, progress)) =
             self.progress(monitor, now).filter(|(_, known)| known.told_by != ProgressSource::Rhythm)
         {

@@ -14,6 +14,8 @@ pub(super) struct CountAnchor {
     hook: u64,
     /// From the line before to this one both counted as many: they count the same.
     is_alike: bool,
+    /// The log counted clearly more: passes, of which several make a step.
+    counts_passes: bool,
     /// The step that was told last: a count goes back only where the log does.
     told: u64,
 }
@@ -23,6 +25,12 @@ impl CountAnchor {
     fn counts_alike(&self, log: u64, hook: u64) -> bool {
         let (by_log, by_hook) = (log.saturating_sub(self.log), hook.saturating_sub(self.hook));
         by_log > 0 && by_log.abs_diff(by_hook) <= (by_log / 10).max(2)
+    }
+
+    /// Whether the log went on by half as many again as the hook's steps, or by more.
+    fn counts_more(&self, log: u64, hook: u64) -> bool {
+        let (by_log, by_hook) = (log.saturating_sub(self.log), hook.saturating_sub(self.hook));
+        by_hook > 0 && by_log > (by_hook + by_hook / 2).max(by_hook + 2)
     }
 
     /// The step where the hook has counted `hook`.
@@ -42,9 +50,10 @@ impl Telemetry {
             Some(known) if known.log == log => known,
             Some(known) if known.log < log => {
                 let is_alike = known.counts_alike(log, hook);
-                CountAnchor { pid, log, hook, is_alike, told: if is_alike { known.told.max(log) } else { log } }
+                let told = if is_alike { known.told.max(log) } else { log };
+                CountAnchor { pid, log, hook, is_alike, counts_passes: known.counts_more(log, hook), told }
             }
-            _ => CountAnchor { pid, log, hook, is_alike: false, told: log },
+            _ => CountAnchor { pid, log, hook, is_alike: false, counts_passes: false, told: log },
         });
         if let (Some(anchor), Some((_, hook))) = (&mut self.anchor, hook) {
             anchor.told = anchor.step(hook);
@@ -58,6 +67,17 @@ impl Telemetry {
         log.total_steps.value().is_none_or(|last| step <= *last).then_some(step)
     }
 
+    /// Whether the time of a step is the hook's and not the log's.
+    fn takes_hooks_time(&self, log: &Progress, hooked: &Progress) -> bool {
+        takes_hooks_time(log, hooked, self.anchor.is_some_and(|anchor| anchor.counts_passes))
+    }
+
+    /// Whether the hook tells the time of a step by now.
+    pub(super) fn is_timed_by_hook(&self, monitor: &Monitor, now: Moment) -> bool {
+        let Some(hooked) = self.hooked(monitor, now).map(HookedRun::progress) else { return false };
+        self.log(monitor).map_or(hooked.step_time.value().is_some(), |log| self.takes_hooks_time(log, &hooked))
+    }
+
     /// The process and how far it is; none where nothing is known of any.
     #[must_use]
     pub fn progress(&self, monitor: &Monitor, now: Moment) -> Option<(Option<u32>, Progress)> {
@@ -69,7 +89,8 @@ impl Telemetry {
         let mut known = match (log, hooked) {
             (Some(log), Some(hooked)) => {
                 let step = self.counted_on(log, &hooked);
-                joined(log, hooked, step)
+                let is_hooks = self.takes_hooks_time(log, &hooked);
+                joined(log, hooked, step, is_hooks)
             }
             (Some(log), None) => log.clone(),
             (None, Some(hooked)) => hooked,
@@ -91,17 +112,25 @@ impl Telemetry {
     }
 }
 
-/// The log's figures, with the hook's where the log has none, or one that is only derived. A bar has the time of what it
-/// counts, which may be batches of which several make a step. From the last step that the log told the hook counts on,
-/// to `step` then.
-fn joined(log: &Progress, hooked: Progress, step: Option<u64>) -> Progress {
+/// Whether a log's steps may be batches, of which several make a step: those of a bar, or derived ones.
+fn counts_batches(log: &Progress) -> bool {
+    let by_bar = matches!(log.told_by, ProgressSource::Log(LogFormat::Bar));
+    by_bar || log.step.kind() == Some(ReadingKind::Estimated)
+}
+
+/// Whether the time of a step is the hook's: the log's is only derived, or is the time of what it counts.
+fn takes_hooks_time(log: &Progress, hooked: &Progress, counts_passes: bool) -> bool {
+    let is_derived = log.step_time.kind() != Some(ReadingKind::Measured);
+    hooked.step_time.value().is_some() && (is_derived || counts_passes || counts_batches(log))
+}
+
+/// The log's figures, with the hook's where the log has none, or one that is only derived; the time of a step is the
+/// hook's where `is_hooks`. From the last step that the log told the hook counts on, to `step` then.
+fn joined(log: &Progress, hooked: Progress, step: Option<u64>, is_hooks: bool) -> Progress {
     fn better<T: Clone>(log: &Reading<T>, hooked: Reading<T>) -> Reading<T> {
         let derived = log.kind() != Some(ReadingKind::Measured) && hooked.value().is_some();
         if derived { hooked } else { log.clone() }
     }
-    let by_bar = matches!(log.told_by, ProgressSource::Log(LogFormat::Bar));
-    let counts_batches = by_bar || log.step.kind() == Some(ReadingKind::Estimated);
-    let is_hooks = counts_batches && hooked.step_time.value().is_some();
     // What the hook counts on one step, in the time that the log says for it: both figures are then of one stretch.
     let hooked_rate = match (log.step_time.value(), hooked.step_time.value()) {
         (Some(by_log), Some(by_hook)) if !is_hooks && log.step_time.kind() == Some(ReadingKind::Measured) => {
@@ -114,11 +143,11 @@ fn joined(log: &Progress, hooked: Progress, step: Option<u64>) -> Progress {
     if let (Reading::Absent(_), Reading::Known { .. }) = (&log.step, &hooked.step) {
         // A log of losses alone counts nothing.
         counted = Progress { told_by: hooked.told_by, step: hooked.step, total_steps: hooked.total_steps, ..counted };
-    } else if let (Some(step), Reading::Known { at, .. }, false) = (step, &hooked.step, counts_batches) {
+    } else if let (Some(step), Reading::Known { at, .. }, false) = (step, &hooked.step, counts_batches(log)) {
         counted.step = Reading::measured(step, *at);
     }
     Progress {
-        step_time: if is_hooks { hooked.step_time } else { better(&log.step_time, hooked.step_time) },
+        step_time: if is_hooks { hooked.step_time } else { log.step_time.clone() },
         tokens_per_s_per_gpu: better(&log.tokens_per_s_per_gpu, hooked_rate),
         allocated: better(&log.allocated, hooked.allocated),
         peak_allocated: better(&log.peak_allocated, hooked.peak_allocated),
@@ -149,11 +178,17 @@ mod tests {
         };
         let hook = |seconds| Progress { step_time: seconds, ..Progress::default() };
         let known = || Reading::measured(Seconds(1.5), NOW);
-        let time = |log: &Progress, hooked| joined(log, hook(hooked), None).step_time.value().copied();
-        assert_eq!(time(&bar(Reading::estimated(18, NOW)), known()), Some(Seconds(1.5)));
-        assert_eq!(time(&bar(Reading::estimated(18, NOW)), Reading::default()), Some(Seconds(0.75)));
+        let time = |log: &Progress, hooked, counts_passes| {
+            let hooked = hook(hooked);
+            let is_hooks = takes_hooks_time(log, &hooked, counts_passes);
+            joined(log, hooked, None, is_hooks).step_time.value().copied()
+        };
+        assert_eq!(time(&bar(Reading::estimated(18, NOW)), known(), false), Some(Seconds(1.5)));
+        assert_eq!(time(&bar(Reading::estimated(18, NOW)), Reading::default(), false), Some(Seconds(0.75)));
         // One that says its optimizer steps is taken at its word.
-        assert_eq!(time(&bar(Reading::measured(9, NOW)), known()), Some(Seconds(0.75)));
+        assert_eq!(time(&bar(Reading::measured(9, NOW)), known(), false), Some(Seconds(0.75)));
+        // But where the hook is seen to count half as many.
+        assert_eq!(time(&bar(Reading::measured(18, NOW)), known(), true), Some(Seconds(1.5)));
     }
 
     /// A log says 2 s for its last step, the hook 0.5 s for what it heard last, of 4 096 tokens: 2 048 a second go with 2 s.
@@ -172,7 +207,7 @@ mod tests {
             ..Progress::default()
         };
         let pair = |log: &Progress| {
-            let known = joined(log, hook.clone(), None);
+            let known = joined(log, hook.clone(), None, takes_hooks_time(log, &hook, false));
             (known.step_time.value().unwrap().0, known.tokens_per_s_per_gpu.value().unwrap().0)
         };
         let two = || Reading::measured(Seconds(2.0), NOW);
