@@ -26,11 +26,25 @@ fn input_shape(modules: &HookModules, tokens: Option<u64>, job: &Job) -> Option<
         return None;
     }
     match job.architecture.shape {
+        // The samples alone are told.
+        _ if is_tape_of_rows(job) => {
+            InputShape::of_images(modules).filter(|images| takes_samples(modules, images.samples))
+        }
         _ if job.batch.image == 0 => InputShape::of_tokens(modules, tokens),
         ModelShape::Encoder(_) | ModelShape::ResidualNet(_) => InputShape::of_images(modules),
         // What denoises counts its latents, and an image encoder beside it takes the pixels.
         _ => None,
     }
+}
+
+/// Whether the plan's model is a tape whose samples have neither tokens nor a side of their own.
+fn is_tape_of_rows(job: &Job) -> bool {
+    matches!(job.architecture.shape, ModelShape::Traced(_)) && job.batch.image == 0 && job.batch.sequence <= 1
+}
+
+/// Whether the model itself took a tensor of so many rows, one a sample: a layer inside may see frames or patches as such.
+fn takes_samples(modules: &HookModules, samples: u64) -> bool {
+    modules.kinds.iter().any(|kind| kind.name.is_empty() && kind.shape.first() == Some(&samples))
 }
 
 /// Whether a pass may be the samples of a micro batch in one row, behind each other, as loaders write them that pad nothing
@@ -63,6 +77,9 @@ fn samples(batch: InputShape, job: &Job) -> ToldSetting {
 }
 
 fn length(batch: InputShape, job: &Job) -> Option<ToldSetting> {
+    if is_tape_of_rows(job) {
+        return None;
+    }
     let runs = batch.length;
     if job.batch.image > 0 {
         let planned = job.batch.image;

@@ -126,8 +126,11 @@ pub fn other_settings(state: &State, job: &Job) -> Vec<String> {
     let log = state.run.telemetry.log_states(&state.monitor);
     // A hook that is heard tells of the batch some steps later: what the command says holds until then.
     let hooked = state.run.telemetry.hooked(&state.monitor, state.now).map(|run| ToldSettings::of(run, job));
-    let is_told = |key| is_logged(key, log) || hooked.as_ref().is_some_and(|told| told.tells(key));
-    command.settings.iter().filter(|setting| !is_told(setting.key)).filter_map(|one| one.against(job)).collect()
+    let is_told = |one: &CommandSetting| {
+        let by_hook = |told: &ToldSettings| told.tells(one.key) || told.denies(one.key, &one.value);
+        is_logged(one.key, log) || hooked.as_ref().is_some_and(by_hook)
+    };
+    command.settings.iter().filter(|setting| !is_told(setting)).filter_map(|one| one.against(job)).collect()
 }
 
 /// Whether the log states the same: it has seen the run.

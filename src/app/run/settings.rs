@@ -69,6 +69,8 @@ pub struct ToldSettings {
     machine: Option<String>,
     /// Each step has as many tokens as planned.
     same_tokens: bool,
+    /// What the only step that was looked into took: others may take more or less.
+    first_look: Vec<ToldSetting>,
 }
 
 impl ToldSettings {
@@ -77,7 +79,9 @@ impl ToldSettings {
     pub fn of(run: &HookedRun, job: &Job) -> Self {
         let (about, modules) = (run.about.as_ref(), run.modules.as_ref());
         // Of batches that are padded to their longest sample no one step tells the plan's length.
-        let tokens = run.step.as_ref().and_then(|step| step.tokens).filter(|_| run.tokens == TokensSeen::Alike);
+        let newest = run.step.as_ref().and_then(|step| step.tokens);
+        let tokens = newest.filter(|_| run.tokens == TokensSeen::Alike);
+        let first = newest.filter(|_| run.tokens == TokensSeen::Once);
         let told = [
             about.and_then(|about| precision(about, modules, job)),
             about.and_then(|about| optimizer(about, job)),
@@ -88,12 +92,20 @@ impl ToldSettings {
             keys: told.into_iter().flatten().chain(batch::told(modules, tokens, job)).collect(),
             machine: about.and_then(|about| threads(about, job)),
             same_tokens: batch::tokens_are_as_planned(tokens, job),
+            first_look: first.map_or_else(Vec::new, |first| batch::told(modules, Some(first), job).collect()),
         }
     }
 
     /// Whether anything is told of a key.
     pub(super) fn tells(&self, key: &str) -> bool {
         self.keys.iter().any(|told| told.key == key)
+    }
+
+    /// Whether the only step that was looked into took otherwise than this value: what a script is read to take, which is
+    /// less sure, is not said then.
+    pub(super) fn denies(&self, key: &str, value: &str) -> bool {
+        let seen = self.first_look.iter().filter(|seen| seen.key == key && !seen.values.is_empty());
+        seen.into_iter().any(|seen| seen.values.iter().all(|runs| runs != value))
     }
 
     /// Whether each step is seen to have as many tokens as planned.

@@ -25,7 +25,7 @@ use crate::cli::output::page;
 use crate::cli::{DashboardArgs, Exit, Failure, Streams, infer};
 use crate::observe::{self, FollowOptions, SharedRequirements, SourceChoice, SourceReport};
 use crate::printable::printable;
-use crate::reading::{RunNews, Sample, SourceInfo};
+use crate::reading::{HookedRun, RunNews, Sample, SourceInfo, TokensSeen};
 
 /// Time between the two samples that rates need, where nobody says another.
 const BETWEEN: Duration = Duration::from_millis(500);
@@ -35,6 +35,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A hook that has told its steps and nothing of its modules by then may rather not look into a pass.
 const MODULES_PATIENCE: Duration = Duration::from_secs(4);
+
+/// A hook tells where its late steps were at once; one whose sampler is off does not.
+const PLACES_PATIENCE: Duration = Duration::from_millis(1500);
 
 /// A log that tells nothing by then tells nothing, and the time between two looks.
 const LOGS_PATIENCE: Duration = Duration::from_millis(1500);
@@ -169,9 +172,12 @@ fn hear(state: &mut State, pid: Option<u32>, heard: &mut Receiver<RunNews>) {
             let about = heard.and_then(|run| run.about.as_ref());
             let since = about.map(|_| *spoke.get_or_insert_with(Instant::now));
             // It looks into a pass only after some steps, and then tells of model and batch.
-            let all =
-                heard.is_some_and(|run| run.modules.is_some()) || about.is_some_and(|about| about.no_modules.is_some());
-            since.is_some_and(|since| all || since.elapsed() >= MODULES_PATIENCE)
+            // A second step tells whether its batches are alike.
+            let all = heard.is_some_and(|run| run.modules.is_some() && !is_first_look(run))
+                || about.is_some_and(|about| about.no_modules.is_some());
+            let placed =
+                |since: Instant| heard.is_some_and(|run| run.places.is_some()) || since.elapsed() >= PLACES_PATIENCE;
+            since.is_some_and(|since| all && placed(since) || since.elapsed() >= MODULES_PATIENCE)
         } else {
             telemetry.progress(&state.monitor, state.now).is_some()
         };
@@ -180,6 +186,11 @@ fn hear(state: &mut State, pid: Option<u32>, heard: &mut Receiver<RunNews>) {
         }
         thread::sleep(TURN);
     }
+}
+
+/// Whether one step alone has told its tokens so far.
+fn is_first_look(run: &HookedRun) -> bool {
+    run.tokens == TokensSeen::Once && run.step.as_ref().is_some_and(|step| step.tokens.is_some())
 }
 
 /// The process that holds the most memory of a GPU.

@@ -189,3 +189,52 @@ fn figures_stand_beside_it_only_where_they_agree() {
     assert!(told.agree_with(&all));
     assert!(!told.agree_with(&all.and("training.optimizer", "sgd")));
 }
+
+/// minGPT's script says samples of 100 000 tokens; the one pass that was looked into took 4 of 128.
+#[test]
+fn what_one_step_took_denies_what_a_script_is_read_to_take() {
+    let mut run = run("float32", 512);
+    run.tokens = TokensSeen::Once;
+    let job = job("precision: fp32, micro_batch_size: 8");
+    let told = ToldSettings::of(&run, &job);
+    assert_eq!(told.words(), Vec::<String>::new(), "one step tells no other settings");
+    let denied = |key, value| told.denies(key, value);
+    assert!(denied(keys::model::sequence_length, "100000") && denied(keys::training::micro_batch_size, "8"));
+    assert!(!denied(keys::model::sequence_length, "128") && !denied(keys::training::micro_batch_size, "4"));
+    // Several that differ deny nothing: the script may tell their longest.
+    run.tokens = TokensSeen::Varying;
+    assert!(!ToldSettings::of(&run, &job).denies(keys::model::sequence_length, "100000"));
+}
+
+/// A tape of pictures has no side of its own: the samples of a pass are told all the same, where the model takes as many.
+#[test]
+fn pictures_beside_a_tape_tell_their_samples() {
+    // One matrix between two empty ends, as `src/plan/traced/read.rs` tests it.
+    const TAPE: &str = r#"{"memwall_tape":1,"name":"small","source":"","versions":{},"device":"cpu","differences":[],"notes":[],
+        "parameters":{"total":6,"trainable":6},"axes":["B"],"points":[{"B":2}],"terms":[[0],[1]],"image":null,
+        "image_varies":false,"longest":null,"fixed":false,"sizes":[[1,3],[1,0,1],[2,0,3]],"unfit":[],"inputs":[["x","f32",1,[1,0]]],
+        "buffers":[],"traces":{"mixed":null,"half":null,"fp32":{"order":[0,1,2],"pending":[],"passing":[],"kinds":[
+        {"name":"first","path":"","block":false,"borrows":false,"weights":[],"tensors":[],"ops":[],"output":null,"also":[]},
+        {"name":"Block","path":"a","block":true,"borrows":false,"weights":[["w",[2,3],"f32","mlp",1,0,0]],
+         "tensors":[[[1,0],"f32","mlp",1,1,0,null],[[1,0],"f32","mlp",0,1,0,null],[[0],"f32","mlp",3,1,0,null]],
+         "ops":[["fc","Linear","mm","matrix:f32",["product",[0,1,0,0]],[[0,2],[2,2]],[1],[0],0,0,0,0,1,1]],"output":1,"also":[]},
+        {"name":"last","path":"","block":false,"borrows":false,"weights":[],"tensors":[],"ops":[],"output":null,"also":[]}]}}}"#;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("small.json"), TAPE).unwrap();
+    let text = "model: {trace: small.json}\ntraining: {precision: fp32, micro_batch_size: 8}";
+    let plan = plan_of(&Document::parse(text).unwrap(), folder.path()).unwrap();
+    let job = Job::resolve(&plan, &Catalog::embedded().unwrap()).unwrap();
+    let mut run = HookedRun::new(7, Moment(0));
+    let mut see = |images: u64, frames: u64| {
+        let kinds = vec![
+            kind("", "Net", 0, &[images, 3, 32, 32], "float32"),
+            kind("c", "Conv2d", 9, &[frames, 3, 32, 32], "float32"),
+        ];
+        run.modules = Some(HookModules { kinds, ..HookModules::default() });
+        ToldSettings::of(&run, &job).words()
+    };
+    assert_eq!(see(32, 32), ["micro batch 32, the plan's is 8"]);
+    assert_eq!(see(8, 8), Vec::<String>::new());
+    // Frames of 4 films of 8 each.
+    assert_eq!(see(4, 32), Vec::<String>::new());
+}
