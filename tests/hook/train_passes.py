@@ -1,6 +1,7 @@
 """A language model on a CPU of whose step `tests/observe/hook/passes.rs` knows everything: two passes of 3 samples of 5
 ids, tied ends, a checkpointed block behind frozen embeddings, and a loss that is a module and takes as many labels.
-Arguments: how many steps, and `plain` or `compiled`."""
+Arguments: how many steps, and `plain`, `compiled` or `parts`: with a part of 8 x 20 beside it, which one optimizer trains
+with its block."""
 
 import sys
 import time
@@ -36,11 +37,15 @@ class Loss(torch.nn.Module):
 
 model, loss = Language(), Loss()
 called = torch.compile(model, backend="eager") if sys.argv[2] == "compiled" else model
-optimizer = torch.optim.AdamW(model.block.parameters(), lr=1e-3)
+critic = torch.nn.Linear(8, 20, bias=False) if sys.argv[2] == "parts" else None
+beside = [] if critic is None else list(critic.parameters())
+optimizer = torch.optim.AdamW([*model.block.parameters(), *beside], lr=1e-3)
 for step in range(int(sys.argv[1])):
     for _ in range(2):
         ids = torch.randint(0, 20, (3, 5))
         loss(ids, called(ids=ids)).backward()
+        if critic is not None:
+            critic(torch.randn(3, 8)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
     time.sleep(0.02)

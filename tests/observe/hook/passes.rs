@@ -40,6 +40,18 @@ fn a_pass_counts_once_and_so_does_a_shared_parameter() {
     assert_eq!(params, [("embed", 160), ("block", 72), ("head", 0), ("spare", 16)]);
 }
 
+/// CleanRL's agents hold an actor and a critic that the script calls itself: the larger is not the model. The optimizer
+/// trains 72 of the one's 248 parameters with the other's 160.
+#[test]
+fn what_one_optimizer_trains_in_several_parts_is_counted_together() {
+    let Some(python) = python("import torch.utils.checkpoint") else { return };
+    let meeting = Meeting::new();
+    let run = told(&meeting, &python, "parts", |run| run.modules.is_some() && run.about.is_some());
+    let about = run.about.unwrap();
+    assert_eq!((about.params, about.trainable, about.params_are_all), (408, 248, true));
+    assert_eq!(about.model, None);
+}
+
 /// Modules of a compiled model are not looked into, which would compile it again; its class and its count are known.
 #[test]
 fn a_compiled_model_has_its_name() {

@@ -41,6 +41,9 @@ _REST = 10.0
 _LONGEST_REST = 600.0
 _MOST_FAULTS = 3
 
+# Parameters beside the model are a loss's, such as a learned temperature, up to this share of the model's.
+_BESIDE = 0.05
+
 
 
 class _Hook:
@@ -147,6 +150,9 @@ class _Hook:
             self.wire.send(self.about, new)
             if self.modules is not None:
                 self.wire.send(self.modules, new)
+            if self.watch is not None:
+                # What it has seen so far is told in its own thread.
+                self.watch.steps.news = True
         if now >= self.tell_after or new:
             first = self.told_steps == 0
             # While the thread waits for a core it is others that take the time.
@@ -272,12 +278,26 @@ class _Hook:
             except Exception:
                 pass
 
+    def _parameters(self, groups):
+        """The model's, and whether they are all. A script that calls parts of a model itself has no module that takes its
+        passes: an optimizer that trains one of them trains the others."""
+        if self.model is None:
+            return groups, False
+        own = list(self.model.parameters())
+        known = {id(parameter) for parameter in own}
+        beside = [parameter for parameter in groups if id(parameter) not in known]
+        # Flat copies of a model's weights, or another model's, share nothing with it.
+        if len(beside) == len(groups):
+            return own, True
+        count = sum(_count(parameter) for parameter in beside)
+        return own + beside, count <= _BESIDE * sum(_count(parameter) for parameter in own)
+
     def _about(self, optimizer):
         torch = self.torch
         groups = [one for group in optimizer.param_groups for one in group["params"]] if optimizer is not None else []
         if self.model is None and _compiles():
             self.model = _holder(torch.nn.Module, groups)
-        parameters = list(self.model.parameters()) if self.model is not None else groups
+        parameters, is_model = self._parameters(groups)
         about = {"v": VERSION, "kind": "run", "pid": self.pid, "torch": str(torch.__version__)[:40], "at": time.time()}
         numbers = (("rank", "RANK"), ("local_rank", "LOCAL_RANK"), ("world", "WORLD_SIZE"), ("launcher", "MEMWALL_RUN"))
         for name, variable in numbers:
@@ -316,7 +336,8 @@ class _Hook:
             about["threads"] = threads()
         if self.model is not None:
             # What shares it among ranks is no name of a model.
-            about["model"] = type(_unwrapped(self.model)).__name__[:80]
+            if is_model:
+                about["model"] = type(_unwrapped(self.model)).__name__[:80]
             about["checkpointed"] = self.recomputes or _checkpointed(self.model)
         if self.total is not None:
             about["total_steps"] = self.total
