@@ -79,15 +79,15 @@ fn batches_of_a_log_are_not_held_against_steps_of_several() {
 /// A mistyped path is no run without steps: a script that asks reads it from the exit code.
 #[test]
 fn a_log_and_a_plan_that_are_not_there_are_named_as_that() {
-    for args in [&["configs/plans/8b_single_gpu.yaml", "--once", "--log", "/nowhere/a"][..], &["/nowhere/a", "--once"]]
-    {
+    let log = ["configs/plans/8b_single_gpu.yaml", "--once", "--log", "/nowhere/a"];
+    for (args, lacks) in [(&log[..], "there is no such file"), (&["/nowhere/a", "--once"], "no such plan file")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_memwall"));
         command.args(args).stdin(Stdio::null());
         let nowhere = [("MEMWALL_NVML_LIB", "/nowhere/libnvidia-ml.so"), ("MEMWALL_SYS_ROOT", "/nowhere")];
         let done = command.envs(nowhere).output().unwrap();
         let said = String::from_utf8(done.stderr).unwrap();
         assert_eq!(done.status.code(), Some(2), "{said}");
-        assert!(said.contains("/nowhere/a: there is no such file"), "{said}");
+        assert!(said.contains(&format!("/nowhere/a: {lacks}")), "{said}");
     }
 }
 
