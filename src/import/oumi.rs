@@ -1,6 +1,8 @@
 //! Oumi: `oumi train -c CONFIG.yaml --training.… …` (`src/oumi/core/configs/training_config.py`, `params/*_params.py`,
 //! `core/distributed.py`, `builders/optimizers.py` at 2026-08-21).
 
+mod tower;
+
 use super::common::{self, ImportContext};
 use super::imported::ImportedPlan;
 use super::methods::TrainingMethod;
@@ -100,6 +102,7 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         Some(found) => model::set(imported, context, found),
         None => imported.miss(keys::model::preset, "no model.model_name"),
     }
+    tower::set(imported, settings);
     let who = trainer_type(settings);
     if who == "verl_grpo" {
         // Oumi fills in verl's own configuration (`core/trainers/verl_grpo_trainer.py`).
@@ -172,9 +175,8 @@ fn length(imported: &mut ImportedPlan, settings: &Settings, who: &str) {
     // Of KTO's trainer the model's length is not told.
     let names = ["model.model_max_length", "training.trainer_kwargs.max_length"];
     let told = settings.first_whole(if who == "trl_kto" { &names[1..] } else { &names });
-    let sees = settings.text("data.train.collator_name").is_some_and(|found| found.value.contains("vision"));
     let usual = || Setting::new(1024, Origin::Default { framework: "TRL", option: "max_length 1024".to_owned() });
-    imported.set(keys::model::sequence_length, told.or_else(|| (cuts && !sees).then(usual)));
+    imported.set(keys::model::sequence_length, told.or_else(|| (cuts && !tower::sees(settings)).then(usual)));
     imported
         .miss(keys::model::sequence_length, "no model.model_max_length: the tokenizer's limit, or the data, decides");
 }
@@ -318,21 +320,8 @@ fn quantised(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say(keys::training::precision, "fp32", default("prepare_model_for_kbit_training, without autocast"));
 }
 
-/// Modules by their names, which train no more (`src/oumi/builders/models.py`, `_freeze_model_layers`): Qwen2-VL's `visual` is
-/// its tower with its projector.
-fn frozen_layers(imported: &mut ImportedPlan, settings: &Settings) {
-    let Some(found) = settings.texts("model.freeze_layers").filter(|found| !found.value.is_empty()) else { return };
-    if found.value.iter().all(|name| name.rsplit('.').next() == Some("visual"))
-        && let Some(tower) = &mut imported.tower
-    {
-        tower.frozen = true;
-        return;
-    }
-    not_modelled(imported, &format!("{}: layers that are frozen: {}", found.origin, found.value.join(", ")));
-}
-
 fn sharding(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
-    frozen_layers(imported, settings);
+    tower::frozen_layers(imported, settings);
     if settings.is("deepspeed.enable_deepspeed") {
         return by_deepspeed(imported, settings, context);
     }
