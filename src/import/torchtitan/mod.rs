@@ -4,6 +4,7 @@
 //! `torchtitan/config_manager.py` at 82afc842^, `torchtitan/config/configs.py` at b5bcd76c.
 
 mod debug;
+mod graphs;
 mod known;
 mod python;
 mod renamed;
@@ -104,6 +105,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
         keys::training::deterministic,
         settings.flag("debug.deterministic").or_else(|| settings.flag("training.deterministic")),
     );
+    graphs::say(imported, settings, context);
     let offload = settings.on("training.enable_cpu_offload");
     imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "parameters")));
 }
