@@ -54,6 +54,7 @@ const KNOWN: [(&[&str], &[&str]); 5] = [
             "compile_model",
             "dp_config",
             "ac_config",
+            "cp_config",
             "z_loss_multiplier",
             "max_grad_norm",
             "scheduler",
@@ -102,6 +103,7 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
     );
     recomputation(&mut imported, &reader, &module, content, cookbook);
     sharding(&mut imported, &reader, &module, content, cookbook);
+    context_parallel(&mut imported, content, &reader);
     // `olmo_core/nn/attention/__init__.py`: PyTorch's, unless a backend is named or layers have windows (Olmo 3).
     let flash =
         ["flash_2", "flash_3", "use_flash=True", "TransformerConfig.olmo3_"].iter().any(|word| content.contains(word));
@@ -180,6 +182,10 @@ fn lengths(imported: &mut ImportedPlan, reader: &ScriptReader, module: &Settings
     // `partial(build_config, global_batch_size=GLOBAL_BATCH_SIZE, …)` (`src/olmo_core/internal/experiment.py`).
     let tokens = loader.whole("global_batch_size").or_else(|| reader.named(&[TOKENS]).whole(TOKENS));
     let samples = in_samples(reader.content()).zip(length.clone());
+    if doubled(reader.content()) && samples.is_some() {
+        imported
+            .note("rank_microbatch_size: the script doubles it where its clusters have B200 alone, which is not taken");
+    }
     let micro = samples.map(|(samples, length)| {
         let origin = Origin::Program(format!("rank_microbatch_size of {samples} x max_sequence_length"));
         Setting::new(samples.saturating_mul(length.value), origin)
@@ -201,14 +207,27 @@ fn lengths(imported: &mut ImportedPlan, reader: &ScriptReader, module: &Settings
 /// Samples of a rank's micro batch, written as `2 * common.max_sequence_length` or by the script's own name of the length.
 fn in_samples(content: &str) -> Option<u64> {
     let mut given = content.split("rank_microbatch_size=").skip(1).map(|rest| rest.split([',', '\n', '#']).next());
-    let text = given.next()??.trim();
-    let is_length = |text: &str| matches!(text.trim(), "common.max_sequence_length" | "sequence_length");
+    let mut text = given.next()??.trim();
+    // A name that is given a value once.
+    if text == "rank_microbatch_size" {
+        let mut values = content.lines().filter_map(|line| line.trim().strip_prefix("rank_microbatch_size = "));
+        text = values.next().filter(|_| values.next().is_none())?.trim();
+    }
+    let is_length = |text: &str| {
+        matches!(text.trim(), "common.max_sequence_length" | "sequence_length") || LENGTHS.contains(&text.trim())
+    };
     match text.split_once('*') {
         None => is_length(text).then_some(1),
         Some((samples, of)) if is_length(of) => samples.trim().parse().ok(),
         Some((of, samples)) if is_length(of) => samples.trim().parse().ok(),
         Some(_) => None,
     }
+}
+
+/// Whether a script doubles that name under a condition on its clusters: `all("B200" in g for g in gpus)`.
+fn doubled(content: &str) -> bool {
+    let mut lines = content.lines().map(str::trim);
+    lines.any(|line| line.starts_with("if all(\"B200\" in")) && lines.next() == Some("rank_microbatch_size *= 2")
 }
 
 /// AdamW by the tensor or by lists (`olmo_core/optim/adamw.py`).
@@ -245,6 +264,28 @@ fn recomputation(imported: &mut ImportedPlan, reader: &ScriptReader, module: &Se
         }
         other => imported.miss(key, format!("TransformerActivationCheckpointingMode.{other} has no word in a plan")),
     }
+}
+
+/// Ranks that share a sample, over which FSDP shards as well (`olmo_core/distributed/parallel/__init__.py`,
+/// `_get_model_mesh`: the last data-parallel dimension takes them in).
+fn context_parallel(imported: &mut ImportedPlan, content: &str, reader: &ScriptReader) {
+    const MADE: [(&str, &str); 3] = [("llama3", "all_gather"), ("zig_zag", "p2p"), ("ulysses", "a2a")];
+    if !content.contains("cp_config=") {
+        return;
+    }
+    let call = |kind: &str| format!("TransformerContextParallelConfig.{kind}");
+    let made = MADE.iter().find(|(kind, _)| content.contains(&format!("cp_config={}(", call(kind))));
+    let degree = made.and_then(|(kind, exchange)| Some((reader.calls(&[&call(kind)]).whole("degree")?, *exchange)));
+    let Some((degree, exchange)) = degree.filter(|(degree, _)| degree.value > 0) else {
+        return not_modelled(imported, "cp_config: how many ranks share a sample is not followed");
+    };
+    imported.say(keys::distribution::cp_comm, exchange, degree.origin.clone());
+    if let Some(group) = imported.whole(keys::distribution::shard_group) {
+        let origin = Origin::Derived(format!("shard_degree {group} x context parallel {}", degree.value));
+        imported.drop(keys::distribution::shard_group);
+        imported.say(keys::distribution::shard_group, group.saturating_mul(degree.value), origin);
+    }
+    imported.set(keys::distribution::context_parallel, Some(degree));
 }
 
 /// FSDP2 or HSDP with bf16 beside fp32 shards (`get_replicate_and_shard_degree`: a replica a node unless it is said).
