@@ -178,12 +178,17 @@ fn entry(group: &str, option: &str) -> DefaultEntry {
         instead |= word == "override";
         group = rest.trim();
     }
+    // Without a group it is the file that names the package: `reward_manager@reward_manager`.
+    let (option, package) = match option.split_once('@') {
+        Some((option, package)) if group.is_empty() => (option, Some(package)),
+        _ => (option, None),
+    };
     // `base/model` names its group before the last stroke.
     let (group, option) = match option.rsplit_once('/') {
         Some((above, last)) if group.is_empty() => (above, last),
         _ => (group, option),
     };
-    let (group, package) = group.split_once('@').map_or((group, None), |(group, package)| (group, Some(package)));
+    let (group, package) = group.split_once('@').map_or((group, package), |(group, package)| (group, Some(package)));
     let package = package.map(str::to_owned);
     DefaultEntry {
         group: group.to_owned(),
