@@ -53,7 +53,7 @@ const OF_TRL: [&str; 3] = ["trl/scripts/", "examples/scripts/", "scripts/"];
 /// How a script of one's own trains by TRL, whose configuration its parser fills in:
 /// `TrlParser((ScriptArguments, SFTConfig, ModelConfig))`.
 pub fn parsed(context: &ImportContext) -> Option<&'static str> {
-    const CONFIGS: [(&str, &str); 8] = [
+    const CONFIGS: [(&str, &str); 9] = [
         ("SFTConfig", "sft"),
         ("DPOConfig", "dpo"),
         ("KTOConfig", "kto"),
@@ -62,6 +62,8 @@ pub fn parsed(context: &ImportContext) -> Option<&'static str> {
         ("CPOConfig", "cpo"),
         ("GRPOConfig", "grpo"),
         ("RLOOConfig", "rloo"),
+        // `trl/experimental/prm/prm_trainer.py`: the loss of the classes of steps, and nothing beside the model.
+        ("PRMConfig", "prm"),
     ];
     let (_, text) = script_of(context)?;
     // A class of the script's own of that name has defaults of its own.
