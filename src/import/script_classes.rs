@@ -52,6 +52,12 @@ pub fn fills_own_alone(script: &str, texts: &[&str]) -> bool {
     !names.is_empty() && with_bases(names, &classes).iter().all(own)
 }
 
+/// What the classes of a text stand on, by the last parts of their names.
+pub fn bases(text: &str) -> BTreeSet<&str> {
+    let last = |base: &'_ str| -> usize { base.rfind('.').map_or(0, |at| at + 1) };
+    classes(&[text]).into_values().flatten().filter_map(|base| base.get(last(base)..)).collect()
+}
+
 fn with_bases(mut names: BTreeSet<String>, classes: &BTreeMap<&str, Vec<&str>>) -> BTreeSet<String> {
     let mut open: Vec<String> = names.iter().cloned().collect();
     while let Some(name) = open.pop() {

@@ -86,7 +86,14 @@ pub fn of_project(context: &ImportContext, path: &str, text: &str) -> Settings {
     let found = files.filter_map(|(at, file)| Some((context.run.files.read(&file).ok()?, file, at < own)));
     let mut seen = BTreeSet::new();
     let found = found.filter(|(text, ..)| text.len() <= LONGEST && seen.insert(text.clone()));
-    let found: Vec<(String, String, bool)> = found.take(MOST).collect();
+    let mut found: Vec<(String, String, bool)> = found.take(MOST).collect();
+    let below =
+        found.iter().filter(|(.., near)| *near).flat_map(|(text, file, _)| script_modules::of_bases(file, text));
+    let below: BTreeSet<String> = below.filter(|file| found.iter().all(|(_, known, _)| known != file)).collect();
+    let below = below.into_iter().filter_map(|file| Some((context.run.files.read(&file).ok()?, file, false)));
+    let below: Vec<_> = below.filter(|(text, ..)| text.len() <= LONGEST).take(MOST).collect();
+    // What a class stands on goes below its own.
+    found.splice(0..0, below);
     let texts: Vec<&str> = std::iter::once(text).chain(found.iter().map(|(text, ..)| text.as_str())).collect();
     let classes = script_classes::parsed(text, &texts);
     // A package hands on more than the script takes from it.

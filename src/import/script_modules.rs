@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::common::ImportContext;
+use super::script_classes;
 use super::script_defaults::{LONGEST, is_name};
 
 /// Libraries that no project has modules of.
@@ -200,6 +201,15 @@ pub fn of(path: &str, text: &str) -> Vec<String> {
     }
     files.dedup();
     files
+}
+
+/// Files that a module takes the classes from that its own stand on: `class Tuner(Common)` under `from .common import Common`.
+pub fn of_bases(path: &str, text: &str) -> Vec<String> {
+    let bases = script_classes::bases(text);
+    let wanted = |names: &str| names.split(',').any(|name| bases.contains(name.trim()));
+    let lines =
+        imports(text).filter(|(_, names)| wanted(names)).map(|(module, _)| format!("from {module} import bases\n"));
+    of(path, &lines.collect::<String>())
 }
 
 /// Modules of a package in which what a script takes from it is defined: `from pkg.utils import A`, where the `__init__.py` of

@@ -91,6 +91,13 @@ pub fn optimizer(text: &str, reader: &ScriptReader, fused: &dyn Fn(&str) -> Opti
         }
     }
     let [(class, word)] = made.as_slice() else { return None };
+    if let Some(paged) = of_bitsandbytes(text, reader).filter(|_| *class == "AdamW") {
+        match paged {
+            Paged::Not => {}
+            Paged::By(word) => return Some(word),
+            Paged::Open => return None,
+        }
+    }
     Some(match *class {
         "AdamW" if is_of_transformers(text, class) && !runs(text, "optim.AdamW(") => "adamw_hf",
         "AdamW" => {
@@ -109,6 +116,43 @@ pub fn optimizer(text: &str, reader: &ScriptReader, fused: &dyn Fn(&str) -> Opti
             return None;
         }
         _ => word,
+    })
+}
+
+/// Whether a script takes bitsandbytes' `AdamW`, under a condition, in place of PyTorch's.
+enum Paged {
+    Not,
+    By(&'static str),
+    Open,
+}
+
+/// `if args.use_qlora: from bitsandbytes.optim import AdamW`, which the lines below make
+/// (`bitsandbytes/optim/adamw.py`: 32 bits where `optim_bits` says no other).
+fn of_bitsandbytes(text: &str, reader: &ScriptReader) -> Option<Paged> {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let lines: Vec<&str> = text.lines().collect();
+    let at = lines.iter().position(|line| line.trim().starts_with("from bitsandbytes.optim import AdamW"))?;
+    let own = indent(lines.get(at)?);
+    let above = lines.get(..at)?.iter().rev().find(|line| !line.trim().is_empty() && indent(line) < own)?;
+    let asked = above.trim().strip_prefix("if ").and_then(|rest| rest.strip_suffix(':'));
+    let given = || {
+        let calls = calls(text, "AdamW").concat();
+        let told = |name: &str| {
+            let value = calls.iter().find_map(|part| part.trim().strip_prefix(name)?.trim_start().strip_prefix('='));
+            value.map(|value| reader.expression(value.trim()))
+        };
+        match (told("optim_bits"), told("is_paged")) {
+            (Some(Some(bits)), Some(Some(Value::Bool(true)))) if bits.as_u64() == Some(8) => {
+                Paged::By("paged_adamw_8bit")
+            }
+            (Some(Some(bits)), Some(Some(Value::Bool(true)))) if bits.as_u64() == Some(32) => Paged::By("paged_adamw"),
+            _ => Paged::Open,
+        }
+    };
+    Some(match asked.map(|asked| reader.expression(asked)) {
+        Some(Some(Value::Bool(false))) => Paged::Not,
+        Some(Some(Value::Bool(true))) => given(),
+        _ => Paged::Open,
     })
 }
 
