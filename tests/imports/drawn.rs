@@ -164,6 +164,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "mainstream_full_third",
         "mainstream_held_out",
         "mainstream_third",
+        "mainstream_fourth",
         "held_out_third",
     ];
     for draw in draws {
