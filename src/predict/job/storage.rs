@@ -107,7 +107,8 @@ pub(super) fn resolve(
     (degrees, hardware): (&Degrees, &Hardware),
     notes: &mut Notes,
 ) -> Storage {
-    let precision = mastered(precision(plan, profile, notes), plan, degrees, notes);
+    let precision = precision(plan, profile, notes);
+    without_masters(precision, plan, degrees, notes);
     let engine_rules = &profile.data_parallel;
     eight_bits(plan, degrees, notes);
     let row = row(plan, profile, (precision, degrees));
@@ -189,29 +190,28 @@ fn splits_in_full(plan: &Plan, profile: &Profile, degrees: &Degrees) -> bool {
         && degrees.sharding == Sharding::None
 }
 
-/// DeepSpeed's optimizers step on copies in fp32 of 16-bit weights (runtime/zero/stage_1_and_2.py,
-/// `single_partition_of_fp32_groups`, stage3.py, `_create_fp32_partitions`, and fp16/fused_optimizer.py: `.clone().float()`), with
-/// states in fp32: that precision has a name of its own.
-fn mastered(precision: Precision, plan: &Plan, degrees: &Degrees, notes: &mut Notes) -> Precision {
-    let known = match precision {
+/// Says of 16-bit weights without masters when DeepSpeed trains them so: it clones fp32 masters of its own unless its
+/// configuration says otherwise (runtime/zero/stage_1_and_2.py, `fp16_master_weights_and_gradients`; fp16/fused_optimizer.py).
+fn without_masters(precision: Precision, plan: &Plan, degrees: &Degrees, notes: &mut Notes) {
+    let usual = match precision {
         Precision::Bf16 => Precision::Bf16Fp32Master,
         Precision::Fp16 => Precision::Fp16Fp32Master,
-        _ => return precision,
+        _ => return,
     };
-    if degrees.engine != Engine::Deepspeed || plan.training.mode == Some(Mode::Inference) {
-        return precision;
+    if degrees.engine == Engine::Deepspeed && plan.training.mode != Some(Mode::Inference) {
+        let words = format!("{precision}, without the fp32 masters that DeepSpeed keeps unless told; {usual} has them");
+        notes.assume(keys::training::precision, words);
     }
-    let words = format!("{known} (DeepSpeed keeps fp32 masters and states beside {precision} weights)");
-    notes.assume(keys::training::precision, words);
-    known
 }
 
-/// Its first two stages clone fp32 weights too; the third steps on those that it has, unless its optimizer runs on the host.
+/// DeepSpeed's first two stages step on clones of fp32 weights too; the third steps on those that it has, unless its optimizer
+/// runs on the host (runtime/zero/stage3.py, `_create_fp32_partitions`).
 fn with_masters_of_zero(row: Storage, (plan, degrees): (&Plan, &Degrees), notes: &mut Notes) -> Storage {
     let offloads = matches!(plan.training.cpu_offload, Some(CpuOffload::Optimizer | CpuOffload::Parameters));
     let clones = degrees.sharding != Sharding::Zero3 || offloads;
     let trains = plan.training.mode != Some(Mode::Inference);
-    if row.master.is_some() || !degrees.is_deepspeed() || !clones || !trains {
+    let full = row.weight == Element::F32;
+    if row.master.is_some() || !full || !degrees.is_deepspeed() || !clones || !trains {
         return row;
     }
     if plan.training.master_dtype.is_none() {

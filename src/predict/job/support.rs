@@ -1,6 +1,6 @@
 //! Models that a framework has no modules of, and cuts that its scripts do not make.
 
-use super::{Degrees, Notes};
+use super::{Degrees, NOT_MODELLED, Notes};
 use crate::framework::{ModelParallelism, Profile};
 use crate::model::{Architecture, Decoder, ModelShape, Start};
 use crate::plan::keywords::{Engine, Mode, ModelType, Norm, Position};
@@ -97,16 +97,16 @@ fn splits((profile, degrees): (&Profile, &Degrees), mode: Mode, notes: &mut Note
     }
 }
 
-/// Refuses tensor parallelism of classes that do not say how they are cut. DeepSpeed's finds the matrices by itself
+/// Says where tensor parallelism is of classes that do not say how all of their layers are cut, as a framework's own plan may. DeepSpeed's finds the matrices by itself
 /// (deepspeed, module_inject/auto_tp.py).
 fn cut_classes((profile, degrees): (&Profile, &Degrees), architecture: &Architecture, notes: &mut Notes) {
     let Some(block) = architecture.block().filter(|_| profile.modules.family_classes.is) else { return };
     if degrees.tensor > 1 && !block.class_rules.cut_by_plan && degrees.engine != Engine::Deepspeed {
         let words = format!(
-            "{}: transformers' class of this model has no tensor-parallel plan that cuts all of its layers' matrices; must be 1",
+            "{}, of which transformers' class of this model leaves matrices of its layers whole: {NOT_MODELLED}",
             degrees.tensor
         );
-        notes.fault(keys::distribution::tensor_parallel, words);
+        notes.assume(keys::distribution::tensor_parallel, words);
     }
 }
 
