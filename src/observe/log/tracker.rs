@@ -202,6 +202,8 @@ const SHARP: f64 = 0.25;
 #[derive(Debug, Default)]
 struct Marks {
     marks: VecDeque<(u64, u64, u64)>,
+    /// A pause was left out. Those that come again are the run's own way, and part of what is still to come.
+    paused: bool,
 }
 
 /// Marks that tell what is usual.
@@ -218,7 +220,7 @@ impl Marks {
             return false;
         };
         // The first two tell nothing of the others: kernels are compiled between them.
-        if self.marks.len() < FEWEST_MARKS || until == then {
+        if self.paused || self.marks.len() < FEWEST_MARKS || until == then {
             return false;
         }
         let usual = (until - then) as f64 / (last - first) as f64 * steps as f64;
@@ -233,7 +235,10 @@ impl Marks {
             // A restart, or a clock that was set.
             Some((last, then, _)) if *last > step || *then > millis => self.marks.clear(),
             // An evaluation, or somebody has stopped it: what follows is timed, and what came before.
-            Some((last, then, _)) if self.is_pause(step - last, millis - then) => self.marks.clear(),
+            Some((last, then, _)) if self.is_pause(step - last, millis - then) => {
+                self.marks.clear();
+                self.paused = true;
+            }
             Some((_, then, _)) if *then == millis => match of_one_time {
                 OfOneTime::First => return None,
                 OfOneTime::Last => drop(self.marks.pop_back()),
@@ -311,10 +316,25 @@ mod tests {
         }
         assert!(told.len() > 30 && told.iter().all(|time| (time - 0.1).abs() < 1e-9), "{told:?}");
         // Steps that have become slower for good are told as they are.
+        let mut tracker = Tracker::default();
+        for second in 0..20 {
+            tracker.take(LogFormat::Text, &step(second * 10), at(second, true));
+        }
         for second in 0..4 {
-            tracker.take(LogFormat::Text, &step(401 + second), at(100 + second * 10, true));
+            tracker.take(LogFormat::Text, &step(201 + second), at(50 + second * 10, true));
         }
         assert_eq!(tracker.progress().step_time.value(), Some(&Seconds(10.0)));
+    }
+
+    /// A step a second, and 30 s of evaluation behind each fifth, which the steps to come have as well: 35 s for five.
+    #[test]
+    fn pauses_that_come_again_are_part_of_a_step() {
+        let mut tracker = Tracker::default();
+        for told in 1..=100 {
+            tracker.take(LogFormat::Text, &step(told), at(told + (told - 1) / 5 * 30, true));
+        }
+        let time = tracker.progress().step_time.value().copied();
+        assert!(time.is_some_and(|time| (time.0 - 7.0).abs() < 1.0), "{time:?}");
     }
 
     /// Steps of 0.4 s that are looked for every half second: from one look to the next there is one step, or there are two.

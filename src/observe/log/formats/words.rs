@@ -20,9 +20,17 @@ pub fn named_step(line: &str) -> Option<Captures<'_>> {
     let is_count = |found: &Captures| {
         let end = found.get(2).or_else(|| found.get(1)).map_or(line.len(), |last| last.end());
         let begin = found.get(0).map_or(0, |all| all.start());
-        !line[end..].starts_with(|next: char| next.is_alphabetic() || next == '%') && !ends_in_per(&line[..begin])
+        !has_unit(&line[end..]) && !ends_in_per(&line[..begin])
     };
     (*STEP).as_ref()?.captures_iter(line).find(is_count)
+}
+
+/// Whether a number's unit follows it at once: `4s205ms`, `400k`, `12%`. Words that count steps are none: `400it`.
+fn has_unit(after: &str) -> bool {
+    const UNITS: [&str; 15] =
+        ["us", "µs", "ms", "s", "sec", "secs", "second", "seconds", "m", "min", "mins", "h", "hours", "k", "b"];
+    let end = after.find(|letter: char| !letter.is_alphabetic()).unwrap_or(after.len());
+    after.starts_with('%') || UNITS.contains(&after[..end].to_lowercase().as_str())
 }
 
 /// Whether what comes next is the unit that something is told for: `12 ms/`, `3.1 samples per `.
@@ -32,8 +40,11 @@ fn ends_in_per(before: &str) -> bool {
     ];
     let lower = before.trim_end().to_lowercase();
     let Some(told) = lower.strip_suffix('/') else { return lower.ends_with(" per") || lower.ends_with("_per_") };
-    let word = told.trim_end().rsplit(|letter: char| !letter.is_alphabetic()).next().unwrap_or_default();
-    UNITS.contains(&word)
+    let told = told.trim_end();
+    let word = told.rsplit(|letter: char| !letter.is_alphabetic()).next().unwrap_or_default();
+    // Behind a rate the slash parts it from the step: `img/s / step 400`.
+    let rate = told.strip_suffix(word).is_some_and(|rest| rest.ends_with('/'));
+    UNITS.contains(&word) && !rate
 }
 
 /// A place alone, at the beginning of a line or behind its stamp: `[  45/300] loss=3.2`.
@@ -114,4 +125,21 @@ static TWO_MODELS: WordPattern = LazyLock::new(|| {
 /// Whether a line tells the losses of two models that train against each other, of which neither is the run's.
 pub fn has_two_models(line: &str) -> bool {
     (*TWO_MODELS).as_ref().is_some_and(|pattern| pattern.is_match(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_with_a_unit_is_no_step() {
+        let step = |line: &str| named_step(line).map(|found| found[0].trim().to_owned());
+        for line in ["Step: 4s205ms | Tot: 44s505ms", "884ms/step 814 tok/s", "step 400k", "step 12%"] {
+            assert_eq!(step(line), None, "{line}");
+        }
+        // A counted word, a slash that parts a rate from the step, a script without blanks.
+        for line in ["iter 400/1000it loss 2.3", "103.2 img/s / step 400 | loss 2.31", "step: 400步 loss: 2.3"] {
+            assert!(step(line).is_some_and(|found| found.contains("400")), "{line}");
+        }
+    }
 }
