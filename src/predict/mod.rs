@@ -17,8 +17,8 @@ mod time;
 pub use host::host_memory;
 pub use job::Fragmentation;
 pub use job::{
-    Batch, Companions, Degrees, GenerationEngine, Hardware, Job, KnownCounts, Lora, Speed, StageLayers, Storage,
-    Training,
+    Batch, Companions, Degrees, GenerationEngine, Hardware, Job, KnownCounts, Lora, NOTHING_GIVEN, Speed, StageLayers,
+    Storage, Training,
 };
 pub use largest::largest;
 pub use layer::{BackwardTensor, backward_tensors};

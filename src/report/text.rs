@@ -13,7 +13,7 @@ use super::table::{Align, Table};
 use crate::advise::Advice;
 use crate::order::StableOrder;
 use crate::plan::keys;
-use crate::predict::{Component, Prediction, StageMemory, StepTime, Verdict};
+use crate::predict::{Component, NOTHING_GIVEN, Prediction, StageMemory, StepTime, Verdict};
 use crate::units::{self, Bytes, Fraction, three_figures};
 
 /// Operators that the short report shows; the rest are summed up in a line.
@@ -28,7 +28,8 @@ pub fn report(report: &Report, verbose: bool, width: usize) -> String {
     paragraph(&mut text, "", &verdict(prediction), width);
     subject(&mut text, report, width);
     // What is predicted of a stand-in is no answer about somebody's model.
-    let stand_in = prediction.assumptions.iter().find(|said| said.starts_with(keys::model::size_billions));
+    let stands_in = |said: &&String| said.starts_with(keys::model::size_billions) && said.contains(NOTHING_GIVEN);
+    let stand_in = prediction.assumptions.iter().find(stands_in);
     if let Some(stand_in) = stand_in {
         paragraph(&mut text, "", &format!("no model is given: assumed {stand_in}"), width);
     }

@@ -108,3 +108,19 @@ fn every_help_fits_80_columns() {
     let lines: Vec<String> = names.into_iter().chain(topics).map(|name| format!("help {name}")).collect();
     hold(folder.path(), &lines);
 }
+
+/// A size of a kind is a model that is given; a plan that names none is about somebody else's.
+#[test]
+fn only_a_plan_that_says_nothing_of_a_model_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, model, told) in [
+        ("none", "preset:", true),
+        ("decoder", "size_billions: 7", false),
+        ("encoder", "{type: transformer_encoder, size_billions: 1}", false),
+    ] {
+        let model = if model.starts_with('{') { format!("model: {model}\n") } else { format!("model:\n  {model}\n") };
+        std::fs::write(folder.path().join(format!("{name}.yaml")), model).unwrap();
+        let said = printed(folder.path(), &format!("predict {name}.yaml"));
+        assert_eq!(said.contains("no model is given"), told, "{said}");
+    }
+}

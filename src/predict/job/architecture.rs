@@ -10,6 +10,9 @@ use crate::plan::traced::unpacked;
 use crate::plan::{Fault, HfConfig, ModelPart, Plan};
 use serde_json::{Map, Value};
 
+/// What is said of a size that stands for a model of which a plan says nothing.
+pub const NOTHING_GIVEN: &str = "no architecture is given";
+
 /// Classes of a head where nobody says how many (transformers, `PretrainedConfig`: `num_labels`).
 const TWO: u64 = 2;
 
@@ -48,7 +51,7 @@ pub fn of_plan(
     } else {
         let size = part.size_billions.unwrap_or_else(|| {
             let (size, like) = sized::usual(part.model_type);
-            notes.assume(keys::model::size_billions, format!("{size} ({like}; no architecture is given)"));
+            notes.assume(keys::model::size_billions, format!("{size} ({like}; {NOTHING_GIVEN})"));
             size
         });
         match part.model_type {

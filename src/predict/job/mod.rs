@@ -29,6 +29,7 @@ mod support;
 mod traced;
 mod training;
 
+pub use architecture::NOTHING_GIVEN;
 pub use batch::Batch;
 pub use companions::{Companions, GenerationEngine};
 pub use degrees::Degrees;
