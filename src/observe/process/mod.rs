@@ -14,6 +14,7 @@ mod ranks;
 mod redaction;
 mod state;
 mod users;
+mod wait_kinds;
 mod wait_targets;
 mod waits;
 
