@@ -317,12 +317,20 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
             "·" => "  as in base".to_owned(),
             _ => format!("  {since} to base"),
         };
-        let facts = format!("  {intensity}  {}  {:.0} % of kernel time{since}", op.bound.phrase(), share(roofline, op));
+        let (bound, share) = (op.bound.phrase(), share(roofline, op));
         let room = (area.width as usize).saturating_sub(3 + op.name.len());
+        // Where it stands, and below which roof, is seen on the chart: that goes first.
+        let ways = [
+            format!("  {intensity}  {bound}  {share:.0} % of kernel time{since}"),
+            format!("  {bound}  {share:.0} % of kernel time{since}"),
+            format!("  {bound}  {share:.0} % of time{since}"),
+            format!("  {share:.0} % of time{since}"),
+        ];
+        let facts = ways.iter().find(|way| way.chars().count() <= room).unwrap_or(&ways[3]);
         lines.push(Line::from(vec![
             Span::styled(" ◆ ", theme.accent()),
             Span::styled(op.name.to_string(), theme.text()),
-            Span::styled(fit(&facts, room), theme.dim()),
+            Span::styled(fit(facts, room), theme.dim()),
         ]));
     }
     let run = match compared(state).map(|comparison| comparison.point) {
