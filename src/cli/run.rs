@@ -89,7 +89,7 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
     let kills = || OomKills::look(Path::new("/proc"), Path::new("/sys/fs/cgroup"));
     let before = kills();
     let ended = start(&args.command, variables, || asked = asked.or(Some(clock.now())));
-    let over = clock.now();
+    let at = clock.now();
     let (mut heard, directory) =
         listening.map_or((HookReport::default(), None), |(listening, directory)| (listening.end(), Some(directory)));
     heard.retain_own();
@@ -100,23 +100,11 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
     }
     let mut text = traced.as_ref().map_or_else(String::new, |traced| format!("memwall: {}\n", traced.report()));
     if !args.quiet {
-        // Standard output is the command's.
-        let plan = planned.as_ref().map(|planned| &planned.prediction);
         let for_memory = before.zip(kills()).and_then(|(before, now)| now.words_since(before));
         text.push_str(&killed(code, for_memory));
-        let (first, words) = ending(&heard.runs, &heard.reports, CommandEnd { pid, code, at: over, asked });
-        words.iter().for_each(|line| text.push_str(&format!("memwall: {}\n", printable(line))));
-        ran_out(&heard.runs).iter().for_each(|line| text.push_str(&format!("memwall: {}\n", printable(line))));
-        text.push_str(&hooked::summary(&heard.runs, heard.forgotten, plan, first));
-        heard.losses.words(&heard.runs).iter().for_each(|loss| text.push_str(&format!("memwall: {loss}\n")));
-        if let Some(cause) = planned.as_ref().and_then(|planned| planned.cause(&heard.runs, &heard.cpu_waits, catalog))
-        {
-            text.push_str(&format!("memwall: {cause}\n"));
-        }
-        for lost in lost(&heard.runs) {
-            text.push_str(&format!("memwall: {}\n", printable(&lost)));
-        }
+        text.push_str(&summary(&heard, planned.as_ref(), CommandEnd { pid, code, at, asked }, catalog));
     }
+    // Standard output is the command's.
     if !text.is_empty() {
         streams.begin_line();
     }
@@ -124,6 +112,19 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
         streams.note(line.strip_prefix("memwall: ").unwrap_or(line));
     }
     Ok(Exit::Child(code))
+}
+
+/// How the command ended, what its hook told and, beside a plan, why it was not as planned.
+fn summary(heard: &HookReport, planned: Option<&PlannedCommand>, end: CommandEnd, catalog: &Catalog) -> String {
+    let (first, words) = ending(&heard.runs, &heard.reports, end);
+    let line = |said: &String| format!("memwall: {}\n", printable(said));
+    let mut text: String = words.iter().chain(&ran_out(&heard.runs)).map(line).collect();
+    text.push_str(&hooked::summary(&heard.runs, heard.forgotten, planned.map(|planned| &planned.prediction), first));
+    heard.losses.words(&heard.runs).iter().for_each(|loss| text.push_str(&format!("memwall: {loss}\n")));
+    let cause = planned.and_then(|planned| planned.cause(&heard.runs, &heard.cpu_waits, catalog));
+    cause.iter().for_each(|cause| text.push_str(&format!("memwall: {cause}\n")));
+    text.extend(lost(&heard.runs).iter().map(line));
+    text
 }
 
 /// `memwall hook`: the hook itself, for the two lines in a script.

@@ -87,19 +87,15 @@ fn with_choices(part: &ArchitecturePart, sizes: Sizes, activation: Activation) -
     })
 }
 
-/// A transformer of tokens.
-fn of_transformer(
-    part: &ArchitecturePart,
-    kind: ModelType,
-    layout: Layout,
-) -> Result<(Architecture, Vec<String>), Fault> {
-    let encodes = kind == ModelType::TransformerEncoder;
-    let mut said = Vec::new();
+/// The sizes of a transformer's stack, given and derived.
+///
+/// # Errors
+/// A size that is missing or does not divide another.
+fn sizes_of(part: &ArchitecturePart) -> Result<Sizes, Fault> {
     let need = |key: &str, value: Option<u64>| value.ok_or_else(|| fault(key, "is needed for a decoder transformer"));
     let hidden = need("hidden_size", part.hidden_size)?;
     let layers = need("num_layers", part.num_layers)?;
     let heads = need("num_attention_heads", part.num_attention_heads)?;
-    let mut assume = |key: &str, value: String| said.push(format!("{HERE}.{key}: {value}"));
     let kv_heads = part.num_kv_heads.unwrap_or(heads);
     if kv_heads == 0 || heads % kv_heads != 0 {
         return Err(fault("num_kv_heads", format!("{kv_heads} do not divide num_attention_heads {heads}")));
@@ -109,7 +105,21 @@ fn of_transformer(
         None if heads > 0 && hidden % heads == 0 => hidden / heads,
         None => return Err(fault("num_attention_heads", format!("{heads} heads do not divide hidden_size {hidden}"))),
     };
-    let vocab = part.vocabulary_taken();
+    let (intermediate, vocab) = (part.intermediate_taken(hidden), part.vocabulary_taken());
+    Ok(Sizes { hidden, layers, heads, kv_heads, head_dim, intermediate, vocab })
+}
+
+/// A transformer of tokens.
+fn of_transformer(
+    part: &ArchitecturePart,
+    kind: ModelType,
+    layout: Layout,
+) -> Result<(Architecture, Vec<String>), Fault> {
+    let encodes = kind == ModelType::TransformerEncoder;
+    let mut said = Vec::new();
+    let mut assume = |key: &str, value: String| said.push(format!("{HERE}.{key}: {value}"));
+    let sizes = sizes_of(part)?;
+    let Sizes { hidden, layers, heads, vocab, .. } = sizes;
     if part.vocab_size.is_none() {
         assume("vocab_size", format!("{vocab} (GPT-2's)"));
     }
@@ -118,11 +128,9 @@ fn of_transformer(
         Activation::Gelu
     });
     let gated = part.is_gated();
-    let intermediate = part.intermediate_taken(hidden);
     if part.intermediate_size.is_none() {
-        assume("intermediate_size", intermediate.to_string());
+        assume("intermediate_size", sizes.intermediate.to_string());
     }
-    let sizes = Sizes { hidden, layers, heads, kv_heads, head_dim, intermediate, vocab };
     let decoder = with_choices(part, sizes, activation)?;
     let open: [(&str, bool, String); 4] = [
         ("norm", part.norm.is_none(), decoder.norm.to_string()),

@@ -23,7 +23,7 @@ use crate::cli::config::Config;
 use crate::cli::infer::{DeviceSight, HookSpeech};
 use crate::cli::output::page;
 use crate::cli::{DashboardArgs, Exit, Failure, Streams, infer};
-use crate::observe::{self, FollowOptions, SharedRequirements, SourceChoice, SourceReport};
+use crate::observe::{self, FollowOptions, Header, SharedRequirements, SourceChoice, SourceReport};
 use crate::printable::printable;
 use crate::reading::{HookedRun, RunNews, Sample, SourceInfo, TokensSeen};
 
@@ -73,14 +73,7 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     }
     let recorded = recorded(&choice)?;
     let pattern = pattern(args, &choice)?;
-    let (plan, _) = open_plan(args, recorded.as_ref(), &catalog)?;
-    if let Some(path) = plan.path().filter(|_| plan.is_new()) {
-        return Err(no_such_file(path));
-    }
-    // Nobody waits for it here.
-    if let Some(log) = args.log.as_deref().filter(|log| fs::metadata(log).is_err_and(|why| is_missing(&why))) {
-        return Err(no_such_file(log));
-    }
+    let plan = plan_that_is_there(args, recorded.as_ref(), &catalog)?;
     let asked = args.attach.or(recorded.as_ref().and_then(|header| header.attach));
     let rank_file = cluster::rank_file(args.hosts.as_deref())?;
     let of_job = |mut state: State| {
@@ -115,30 +108,56 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     state.run.calibrations = calibrations::read(calibrations::file(|name| std::env::var_os(name)).as_deref()).0;
     let attached = state.monitor.attached.as_ref().map(|attached| attached.pid);
     let follow = FollowOptions { log: args.log.clone(), pattern, pid: attached, live };
+    happen(&mut state, Event::SourceStarted(info));
+    happen(&mut state, Event::Sample(Box::new(first)));
+    look_on(&mut state, &mut watched, follow, clock)?;
+    with_gpus(state)
+}
+
+/// Opens the plan that is asked for.
+///
+/// # Errors
+/// That it, or the log, is not there: nobody waits for a file here.
+fn plan_that_is_there(args: &DashboardArgs, recorded: Option<&Header>, catalog: &Catalog) -> Result<Editor, Failure> {
+    let (plan, _) = open_plan(args, recorded, catalog)?;
+    if let Some(path) = plan.path().filter(|_| plan.is_new()) {
+        return Err(no_such_file(path));
+    }
+    if let Some(log) = args.log.as_deref().filter(|log| fs::metadata(log).is_err_and(|why| is_missing(&why))) {
+        return Err(no_such_file(log));
+    }
+    Ok(plan)
+}
+
+/// Takes the further samples, and what the process's hook and log say meanwhile.
+///
+/// # Errors
+/// That no thread follows them.
+fn look_on(state: &mut State, watched: &mut Watched, follow: FollowOptions, clock: Clock) -> Result<(), Failure> {
+    let (attached, live) = (follow.pid, follow.live);
+    let is_told = live && (attached.is_some() || follow.log.is_some());
     let (news, mut heard) = mpsc::channel::<RunNews>(REPORTS);
     let mut follower = observe::follow(follow, |name| std::env::var_os(name), move || clock.now(), news)
         .map_err(|error| Failure::failed(format!("no thread for logs and hooks: {error}")))?;
     follower.attend(attached);
-    happen(&mut state, Event::SourceStarted(info));
-    happen(&mut state, Event::Sample(Box::new(first)));
     for _ in 1..SAMPLES {
         let Ok(sample) = watched.sample() else { break };
         while let Ok(news) = heard.try_recv() {
-            happen(&mut state, Event::Run(Box::new(news)));
+            happen(state, Event::Run(Box::new(news)));
         }
-        happen(&mut state, Event::Sample(Box::new(sample)));
+        happen(state, Event::Sample(Box::new(sample)));
     }
-    if live && (attached.is_some() || args.log.is_some()) {
-        hear(&mut state, attached, &mut heard);
-        stall::learn(&mut state, &mut watched, &mut heard);
+    if is_told {
+        hear(state, attached, &mut heard);
+        stall::learn(state, watched, &mut heard);
         // A rank of the launcher is followed from here on: its own command is read once it is seen.
         let follows_another = state.monitor.attached.as_ref().map(|attached| attached.pid) != attached;
         if let Some(sample) = follows_another.then(|| watched.sample().ok()).flatten() {
-            happen(&mut state, Event::Sample(Box::new(sample)));
+            happen(state, Event::Sample(Box::new(sample)));
         }
-        cpu_wait::learn(&mut state, &mut watched, &mut heard);
+        cpu_wait::learn(state, watched, &mut heard);
     }
-    with_gpus(state)
+    Ok(())
 }
 
 fn is_missing(why: &io::Error) -> bool {
