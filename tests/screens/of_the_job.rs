@@ -1,6 +1,6 @@
 //! A source that tells of more GPUs than the job has: whose each figure is.
 
-use crate::cluster::{healthy, opened};
+use crate::fleet::{healthy, opened};
 use crate::support::demo::{START, happen, look, screen};
 use memwall::app::{Event, Pane, State};
 use memwall::reading::{DeviceLocation, DeviceMemory, DeviceSample, Reading, Sample};
