@@ -22,6 +22,8 @@ pub struct Setup {
     pub tokens: u64,
     /// `run.currency`.
     pub currency: String,
+    /// Whether the optimizer steps within the backward pass.
+    pub frees_gradients: bool,
 }
 
 impl Setup {
@@ -35,8 +37,10 @@ impl Setup {
         match component {
             Component::Parameters if offload == CpuOffload::Parameters.name() => Some("in host memory"),
             Component::Gradients if trains && in_host() => Some("in host memory"),
-            Component::Gradients if trains && peak == Phase::Forward => Some("none exist yet at the peak"),
-            Component::Gradients if trains => Some("each is freed once it is applied or reduced"),
+            Component::Gradients if trains && self.frees_gradients && peak != Phase::Forward => {
+                Some("each is freed once it is applied")
+            }
+            Component::Gradients if trains => Some("none exist yet at the peak"),
             Component::OptimizerStates if trains && in_host() => Some("in host memory"),
             Component::OptimizerStates if trains => Some("this optimizer keeps none"),
             Component::Activations if trains => Some("all are freed again at the peak"),
@@ -54,6 +58,7 @@ impl Setup {
             samples: job.batch.global,
             tokens: job.batch.tokens(),
             currency: job.currency.clone(),
+            frees_gradients: job.training.optimizer_in_backward,
         }
     }
 }
@@ -231,15 +236,15 @@ fn precision(job: &Job) -> String {
     // What int16 masters lack stands in the weights: as many bytes as bf16, and another type.
     let own = storage.precision_aware.map(MasterDtype::name);
     // Of adapters, which alone are trained.
-    let (gradient, state) = job.trained_types();
+    let (gradient, _) = job.trained_types();
     let master = storage.master.map_or(String::new(), |master| format!(", masters {}", own.unwrap_or(master.name())));
     format!(
-        "{}: weights {}, gradients {}{master}; {} with states in {}",
+        "{}: weights {}, gradients {}{master}; {} {}",
         storage.precision,
         storage.weight.name(),
         gradient.name(),
         job.training.optimizer,
-        state.name()
+        job.states_kept(),
     )
 }
 

@@ -89,6 +89,19 @@ pub enum Temporary {
     StatesAndDecayedGradients,
 }
 
+impl Job {
+    /// In which type the optimizer keeps its states, if any: `with states in fp32`.
+    #[must_use]
+    pub fn states_kept(&self) -> String {
+        let kept = rule_of(self);
+        match (kept.eight_bit, kept.moments > 0 || kept.factored) {
+            (true, _) => "with states in 8 bits".to_owned(),
+            (false, true) => format!("with states in {}", self.trained_types().1.name()),
+            (false, false) => "without states".to_owned(),
+        }
+    }
+}
+
 /// The row of a job's optimizer. FSDP1 and DeepSpeed share out flat tensors (torch/distributed/fsdp/_flat_param.py,
 /// `FlatParamHandle`; deepspeed, runtime/zero/stage_1_and_2.py and stage3.py), which Adafactor keeps a whole second moment of
 /// (transformers, optimization.py, `_get_options`: two dimensions or more are factored).
