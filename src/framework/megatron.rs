@@ -144,6 +144,7 @@ pub(super) const PROFILE: Profile = Profile {
         fused: rule(Loss::VocabParallelFused, "megatron-core 0.16, core/fusions/fused_cross_entropy.py"),
         sharded_logits: rule(false, "megatron-core 0.16, core/tensor_parallel/cross_entropy.py"),
         returns_outputs: rule(false, "megatron-core 0.16, core/models/gpt/gpt_model.py (the loss alone)"),
+        parts: rule(None, "liger_kernel/ops/fused_linear_cross_entropy.py"),
         cross_entropy: None,
     },
     overlap: Overlap {

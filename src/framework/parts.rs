@@ -66,6 +66,9 @@ pub struct LossRules {
     pub full: Rule<Loss>,
     /// The one that saves memory over the default.
     pub fused: Rule<Loss>,
+    /// In so many parts one that keeps no logits takes the tokens, each with its backward pass through the head, whose
+    /// gradient goes to the matrix at once. None: by Liger's law, in one function that keeps that gradient.
+    pub parts: Rule<Option<u64>>,
     /// Over several tensor-parallel ranks logits stay sharded.
     pub sharded_logits: Rule<bool>,
     /// A training loop can hold on to what the model returned.

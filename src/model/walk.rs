@@ -74,8 +74,11 @@ pub enum LossRule {
         /// The loss of a chunk is compiled: no fp32 copy of its logits.
         compiled: bool,
     },
-    /// Head and loss in one kernel that keeps only the gradient of its input.
-    Fused,
+    /// Head and loss together, a part of the tokens at a time: all that is kept is the gradient of their input.
+    Fused {
+        /// How many parts; `None`: by Liger's law.
+        parts: Option<u64>,
+    },
     /// Megatron's: an fp32 copy whose exponentials are kept.
     VocabParallel,
     /// Megatron's fused kernels: the same memory with fewer temporaries.

@@ -34,6 +34,7 @@ mod laws;
 mod layers;
 mod liger;
 mod limits;
+mod losses;
 mod operands;
 mod properties;
 mod recomputed;

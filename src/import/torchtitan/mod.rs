@@ -92,7 +92,8 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     optimizer(imported, settings, context);
     imported.set(
         keys::training::loss,
-        settings.flag("loss.chunked").map(|found| found.map(|on| if on { "chunked" } else { "plain" })),
+        // `ChunkedLossWrapper` goes through head, loss and their backward pass a part of the tokens at a time.
+        settings.flag("loss.chunked").map(|found| found.map(|on| if on { "fused" } else { "plain" })),
     );
     let recomputed = recomputation(imported, settings);
     imported.set(keys::training::activation_checkpointing, Some(recomputed));
@@ -354,6 +355,9 @@ fn optimizer(imported: &mut ImportedPlan, settings: &Settings, context: &ImportC
         ),
         _ => return common::set_optimizer(imported, Some(name)),
     };
+    if word.value == "adamw" {
+        not_modelled(imported, &format!("{}: AdamW's foreach kernels: counted as the fused one", word.origin));
+    }
     imported.set(keys::training::optimizer, Some(word));
     imported.set(keys::training::optimizer_in_backward, settings.flag("optimizer.early_step_in_backward"));
     imported.set(keys::training::weight_decay, settings.number("optimizer.weight_decay"));

@@ -221,7 +221,7 @@ impl DecoderContext<'_> {
             return b.finish(logits);
         }
         let loss = match self.run.loss {
-            LossRule::Fused => self.fused_loss(&mut b, x, head, tokens, rows),
+            LossRule::Fused { parts } => self.fused_loss(&mut b, x, head, (tokens, rows), parts),
             LossRule::Chunked { chunks, compiled } => {
                 self.chunked_loss(&mut b, x, head, (tokens, rows), chunks, compiled)
             }
@@ -290,7 +290,7 @@ impl DecoderContext<'_> {
                 loss
             }
             // Chunked and fused losses never get here: they have no logits.
-            LossRule::Plain | LossRule::Chunked { .. } | LossRule::Fused => cross_entropy(b, logits),
+            LossRule::Plain | LossRule::Chunked { .. } | LossRule::Fused { .. } => cross_entropy(b, logits),
         }
     }
 
@@ -316,10 +316,22 @@ impl DecoderContext<'_> {
 
     /// Liger's fused linear cross-entropy (liger_kernel/ops/fused_linear_cross_entropy.py): gradients of
     /// input and weight are made in the forward pass, over chunks of tokens whose logits take about as
-    /// much as the input.
-    fn fused_loss(&self, b: &mut Builder<'_>, x: TensorId, head: TensorId, tokens: u64, rows: u64) -> TensorId {
+    /// much as the input; or over so many parts, each with its backward pass, whose gradients go to the matrix at once
+    /// (torchtitan, components/loss.py, `ChunkedLossWrapper`).
+    fn fused_loss(
+        &self,
+        b: &mut Builder<'_>,
+        x: TensorId,
+        head: TensorId,
+        (tokens, rows): (u64, u64),
+        parts: Option<u64>,
+    ) -> TensorId {
         let columns = self.d.embedding_dim;
-        let chunk = tokens.div_ceil(rows.div_ceil(columns.max(1)).max(1)).checked_next_power_of_two().unwrap_or(tokens);
+        let by_law = rows.div_ceil(columns.max(1)).max(1);
+        let chunk = match parts {
+            Some(parts) => tokens.div_ceil(parts.max(1)),
+            None => tokens.div_ceil(by_law).checked_next_power_of_two().unwrap_or(tokens),
+        };
         let chunk = chunk.min(tokens).max(1);
         let element = b.element(x);
         // Autocast goes on within the function (`amp_custom_fwd` without `cast_inputs`). It keeps a copy of a trained weight for
@@ -343,7 +355,7 @@ impl DecoderContext<'_> {
             work: Work::Product(MatMul { batch: 3, rows: tokens, inner: columns, columns: rows, layer: false }),
             inputs: &[(x, Flow::New), (head, Flow::New)],
             outputs: &[loss, grad_x, grad_w],
-            saved: if b.needs_grad(head) { &saved } else { &saved[..1] },
+            saved: if b.needs_grad(head) && parts.is_none() { &saved } else { &saved[..1] },
             scratch_forward: product(&[chunk, rows, computed.bytes() + 4]).saturating_add(copies),
             flops: (3.0 * product_flops, 0.0),
             ..Spec::default()
@@ -377,11 +389,16 @@ impl DecoderContext<'_> {
         let forward = if compiled { 0 } else { chunk.saturating_mul(4) };
         let backward = chunk.saturating_mul(if compiled { b.element(logits).bytes() } else { 4 });
         let loss = b.make(1, Element::F32, true);
+        // Eager, autograd keeps each part's log-softmax in fp32 in place of its logits.
+        let more = if compiled { 0 } else { 4_u64.saturating_sub(b.element(logits).bytes()) };
+        let wider = b.make(b.numel(logits).saturating_mul(more), Element::Bool, false);
+        let (made, kept) = ([loss, wider], [logits, wider]);
+        let eager = 1 + usize::from(!compiled);
         b.op(&Spec {
             name: "loss.chunked",
             inputs: &[(logits, Flow::InPlace)],
-            outputs: &[loss],
-            saved: &[logits],
+            outputs: &made[..eager],
+            saved: &kept[..eager],
             scratch_forward: forward,
             scratch_backward: backward,
             ..Spec::default()

@@ -23,7 +23,7 @@ pub fn python(plan: &Plan, catalog: &Catalog) -> ExportedPlan {
     });
     let after = optimizer(plan, &mut notes);
     let loss = match plan.training.loss {
-        Some(Loss::Chunked) => {
+        Some(Loss::Chunked | Loss::Fused) => {
             "ChunkedLossWrapper.Config(loss_fn=CrossEntropyLoss.Config(global_vocab_size=decoder_vocab_size(model_spec)))"
         }
         None | Some(Loss::Plain) => "CrossEntropyLoss.Config(global_vocab_size=decoder_vocab_size(model_spec))",

@@ -161,7 +161,7 @@ const fn loss_source(job: &Job) -> &'static str {
         (Loss::Hf, _) => "transformers 4.57.6, loss/loss_utils.py, ForCausalLMLoss",
         (Loss::Plain, _) => "PyTorch, torch/nn/functional.py, cross_entropy",
         (Loss::Chunked, _) => "torchtune, modules/loss/ce_chunked_output_loss.py",
-        (Loss::Fused, _) => "liger_kernel/ops/fused_linear_cross_entropy.py",
+        (Loss::Fused, _) => rules.parts.source,
         (Loss::VocabParallel, _) => "megatron-core 0.16, core/tensor_parallel/cross_entropy.py",
         (Loss::VocabParallelFused, _) => "megatron-core 0.16, core/fusions/fused_cross_entropy.py",
         (Loss::TeFused, _) => "Transformer Engine, pytorch/triton/cross_entropy.py",
