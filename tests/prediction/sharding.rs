@@ -66,6 +66,9 @@ fn zero_2_makes_its_whole_bucket_for_a_small_model() {
     let resting =
         stage.terms.iter().filter(|term| ["weights", "master weights", "optimizer states"].contains(&&*term.name));
     assert_eq!(stage.static_bytes.0, resting.map(|term| term.bytes.0).sum::<u64>());
+    // "Use double buffers to avoid data access conflict when overlap_comm is enabled."
+    let overlapped = deepspeed(", sharding: zero2, overlap_grad_reduce: true");
+    assert_eq!(term(&overlapped, Phase::Backward, "sharding buffers"), 2_000_000_000);
 }
 
 /// DeepSpeed's ZeRO 3 (runtime/zero/stage3.py): the bucket is there from the start. 203 508 736 parameters are all used
@@ -362,4 +365,23 @@ fn the_first_stage_keeps_gradients_beside_an_optimizer_on_the_host() {
     assert!(most("zero1", 16) >= 2 * gradients, "{}", most("zero1", 16));
     assert!(most("zero1", 16) >= most("zero1", 8), "{} {}", most("zero1", 16), most("zero1", 8));
     assert!(most("zero2", 16) < most("zero1", 16));
+}
+
+/// DDP copies each gradient into a bucket, 4 bytes a parameter here, unless gradients are views of the buckets
+/// (torch/nn/parallel/distributed.py, `gradient_as_bucket_view`).
+#[test]
+fn gradients_that_are_views_of_buckets_have_none_beside_them() {
+    let run = |more: &str| {
+        predicted(&format!(
+            "{{model: {{framework: pytorch, sequence_length: 64, hf_config: {{model_type: gpt2, n_embd: 1024, n_layer: 12,
+             n_head: 16, n_positions: 1024, vocab_size: 50257}}}},
+             training: {{precision: bf16-mixed, micro_batch_size: 1}}, hardware: {{library_workspaces: false}},
+             cluster: {{num_gpus: 2}}, distribution: {{engine: ddp{more}}}}}"
+        ))
+    };
+    let (copied, views) = (run(""), run(", gradient_as_bucket_view: true"));
+    let less = copied.largest().peak_allocated.0 - views.largest().peak_allocated.0;
+    // Words and places, 12 layers of 12 x 1024^2 + 13 x 1024, the final norm.
+    let params = (50_257 + 1024) * 1024 + 12 * (12 * 1024 * 1024 + 13 * 1024) + 2 * 1024;
+    assert_eq!(less, 4 * params);
 }

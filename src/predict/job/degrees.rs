@@ -39,6 +39,8 @@ pub struct Degrees {
     pub stays_gathered: bool,
     /// FSDP reduces gradients behind each micro-batch, or behind the last one, where the plan says so.
     pub syncs_each: Option<bool>,
+    /// DDP's gradients are views of its buckets.
+    pub bucket_views: bool,
     /// Ranks that share one copy of what is sharded.
     pub shard_ranks: u64,
     /// The same for routed experts.
@@ -95,6 +97,7 @@ pub(super) fn resolve(plan: &Plan, profile: &Profile, notes: &mut Notes) -> Opti
         engine_is_given: part.engine.is_some(),
         stays_gathered,
         syncs_each: part.sync_each_micro_batch,
+        bucket_views: part.gradient_as_bucket_view.unwrap_or(false),
         shard_ranks,
         expert_shard_ranks: (of_experts / if sharding == Sharding::None { 1 } else { instances }).max(1),
         schedule: schedule(plan, pipeline, notes),

@@ -7,7 +7,7 @@ use super::{Degrees, Notes};
 use crate::framework::Profile;
 use crate::model::{Architecture, EncoderDecoder, Input, ModelShape, Start};
 use crate::plan::keys;
-use crate::plan::keywords::{CpuOffload, Mode, ModelType, Optimizer, Precision, RecomputeModule, Sharding};
+use crate::plan::keywords::{CpuOffload, Engine, Mode, ModelType, Optimizer, Precision, RecomputeModule, Sharding};
 use crate::plan::{Checkpointing, ModelPart, Plan, TrainingPart};
 
 /// The same plan, silent on the type that gradients are reduced in.
@@ -203,10 +203,11 @@ impl IdleKeys<'_> {
         ]
     }
 
-    fn of_layout(&self) -> [Idle; 11] {
+    fn of_layout(&self) -> [Idle; 12] {
         let (d, degrees) = (&self.plan.distribution, self.degrees);
         let shards = degrees.sharding == Sharding::Zero3;
         let each = shards && degrees.engine.is_fsdp();
+        let buckets = degrees.engine == Engine::Ddp && degrees.data > 1;
         // It may be what makes a plan another than NVIDIA's recipes.
         let silent = d.reduce_dtype.is_some()
             && !shards
@@ -237,6 +238,7 @@ impl IdleKeys<'_> {
             ),
             (d.reduce_dtype.is_some() && !shards && !silent, "distribution.reduce_dtype"),
             (d.sync_each_micro_batch.is_some() && !each, "distribution.sync_each_micro_batch"),
+            (d.gradient_as_bucket_view.is_some() && !buckets, "distribution.gradient_as_bucket_view (no DDP)"),
             (d.cp_comm.is_some() && !self.reads("distribution.cp_comm"), "distribution.cp_comm"),
         ]
     }

@@ -34,12 +34,14 @@ impl StageTapes<'_> {
                 sum.reduce_bucket = Bytes(job.storage.gradient.bytes()) * REDUCE_BUCKET.min(sum.trained);
             }
             // DeepSpeed, runtime/zero/stage_1_and_2.py, setup_buckets: made when the backward pass begins, of a size
-            // that no model's own changes; one, as `overlap_comm` is off below stage 3.
+            // that no model's own changes; two that take turns under `overlap_comm`, which is off below stage 3 unless told.
             (Engine::Deepspeed, Sharding::Zero1 | Sharding::Zero2) => {
-                sum.reduce_bucket = Bytes(job.storage.compute.bytes()) * REDUCE_BUCKET;
+                let buckets = 1 + u64::from(job.speed.overlap_gradients);
+                sum.reduce_bucket = Bytes(job.storage.compute.bytes()) * REDUCE_BUCKET * buckets;
             }
-            // DistributedDataParallel reduces in buckets beside the gradients (gradient_as_bucket_view is off); so it does
+            // DistributedDataParallel reduces in buckets beside the gradients, unless those are views of them; so it does
             // where ZeroRedundancyOptimizer shares the states out.
+            (Engine::Ddp, Sharding::None | Sharding::Zero1) if degrees.bucket_views => {}
             (Engine::Ddp | Engine::Fsdp1 | Engine::Fsdp2, Sharding::None | Sharding::Zero1 | Sharding::Zero2) => {
                 sum.buckets = Bytes(job.storage.gradient.bytes()) * sum.trained;
             }
