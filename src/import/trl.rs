@@ -190,7 +190,8 @@ pub fn usual_rank(context: &ImportContext) -> Option<Setting<u64>> {
     text.contains("get_peft_config(").then(|| Setting::new(16, Origin::Default { framework: VERSION, option }))
 }
 
-/// Supervised fine-tuning takes its loss in parts, without all logits at once, as `chunked_nll` says and newer releases do by
+/// Supervised fine-tuning takes head and loss in parts, of which nothing is kept (`trainer/sft_trainer.py`,
+/// `_chunked_cross_entropy_loss`: each under a checkpoint, multiplied in fp32), as `chunked_nll` says and newer releases do by
 /// themselves; Liger's own loss stands before it.
 pub fn loss_in_parts(imported: &mut ImportedPlan, method: Option<&str>, settings: &Settings, context: &ImportContext) {
     let newer = versions::of(&context.run.versions, "trl")
@@ -198,7 +199,13 @@ pub fn loss_in_parts(imported: &mut ImportedPlan, method: Option<&str>, settings
     let told =
         settings.text("loss_type").filter(|found| found.value == "chunked_nll" || (newer && found.value == "nll"));
     if method == Some("sft") && imported.get(keys::training::loss).is_none() {
-        imported.set(keys::training::loss, told.map(|found| found.map(|_| "chunked")));
+        if let Some(found) = &told {
+            not_modelled(
+                imported,
+                &format!("{}: the head's products in fp32, and once more backward: time", found.origin),
+            );
+        }
+        imported.set(keys::training::loss, told.map(|found| found.map(|_| "fused")));
     }
 }
 
