@@ -204,6 +204,8 @@ fn on_fsdp(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say(keys::model::framework, "pytorch", Origin::Program("AReaL's own keys".to_owned()));
     imported.say(keys::distribution::engine, "fsdp2", default("fully_shard"));
     imported.say(keys::distribution::sharding, "zero3", default("fully_shard"));
+    let each = default("FSDPEngine.train_batch: no set_requires_gradient_sync in it");
+    imported.say(keys::distribution::sync_each_micro_batch, true, each);
     if imported.get(keys::distribution::context_parallel).is_some() {
         imported.say(keys::distribution::cp_comm, "a2a", default("Ulysses"));
     }

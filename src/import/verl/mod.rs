@@ -206,6 +206,13 @@ fn shared(
     }
 }
 
+/// The log-probabilities of flash-attn's cross-entropy, which takes the 16-bit logits as they are and writes their gradient
+/// over them (`verl/workers/actor/dp_actor.py`, `_forward_micro_batch`; `verl/utils/torch_functional.py`,
+/// `logprobs_from_logits`).
+fn unfused() -> Setting<&'static str> {
+    Setting::new("te_fused", default("logprobs_from_logits: flash-attn's cross-entropy"))
+}
+
 /// `optim.optimizer` of the module `optim.optimizer_impl` (`verl/workers/config/optimizer.py`, `build_optimizer`).
 fn optimizer(imported: &mut ImportedPlan, settings: &Settings, section: &str) {
     let (name, module) = (format!("{section}.optimizer"), format!("{section}.optimizer_impl"));
@@ -346,7 +353,12 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
         attention(imported, settings, "actor_rollout_ref.model");
         optimizer(imported, settings, "actor_rollout_ref.actor.optim");
     }
-    imported.set(keys::training::loss, fused.map(|found| found.map(|_| "fused")));
+    let on_core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
+    let fused = fused.map(|found| found.map(|_| "fused"));
+    imported.set(keys::training::loss, fused.or_else(|| (!on_core).then(unfused)));
+    if !on_core {
+        imported.say(keys::distribution::sync_each_micro_batch, true, default("update_policy: no no_sync in it"));
+    }
     let on_host = settings
         .iter()
         .map(|(name, _)| name)
@@ -354,7 +366,6 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     if let Some(found) = on_host.and_then(|name| settings.on(name)) {
         imported.set(keys::training::cpu_offload, Some(found.map(|_| "optimizer")));
     }
-    let on_core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
     core::types_of_states(imported, settings, on_core);
     companions::set(imported, settings, on_core, context);
     for (name, _) in settings.iter() {
