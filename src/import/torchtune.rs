@@ -159,7 +159,8 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     imported
         .set(keys::training::loss, loss.map(|found| found.map(|name| if chunked(&name) { "chunked" } else { "hf" })));
     let clipped = settings.number("clip_grad_norm").map(|found| found.map(|norm| norm > 0.0));
-    imported.set(keys::training::gradient_clipping, clipped);
+    let none = || Setting::new(false, Origin::Default { framework: VERSION, option: "clip_grad_norm null".to_owned() });
+    imported.set(keys::training::gradient_clipping, Some(clipped.unwrap_or_else(none)));
     lora(imported, settings, context);
     if distributed {
         sharding(imported, settings);

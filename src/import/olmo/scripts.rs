@@ -108,7 +108,12 @@ pub fn of_file(name: &str, content: &str, context: &ImportContext) -> ImportedPl
     let flash =
         ["flash_2", "flash_3", "use_flash=True", "TransformerConfig.olmo3_"].iter().any(|word| content.contains(word));
     imported.say(keys::training::attention, if flash { "flash" } else { "sdpa" }, default("attn_backend"));
-    imported.note("OLMo-core's blocks are counted as torchtitan's: PyTorch's own, compiled, under FSDP2");
+    let compiled = module.flag("compile_model");
+    imported.set(
+        keys::training::compile,
+        Some(compiled.unwrap_or_else(|| Setting::new(cookbook, default("compile_model")))),
+    );
+    imported.note("OLMo-core's blocks are counted as torchtitan's: PyTorch's own, under FSDP2");
     let eight = reader.calls(&["Float8Config"]).flag("enabled");
     for (calls, known) in KNOWN {
         let off = eight.as_ref().is_some_and(|found| !found.value).then_some("float8_config");
