@@ -50,6 +50,29 @@ const SCRIPTS: [&str; 12] = [
 const KNOWN: [&str; 5] =
     ["train_text_to_image", "train_dreambooth", "train_controlnet", "train_instruct_pix2pix", "textual_inversion"];
 
+/// The denoiser of FLUX.1 [dev], a transformer of latents that sees 16 x 16 pixels as a token.
+const FLUX: &str = "flux.1-dev";
+
+/// What its scripts adapt (`examples/dreambooth/train_dreambooth_lora_flux.py`, `target_modules`).
+const FLUX_TARGETS: [&str; 12] = [
+    "attn.to_k",
+    "attn.to_q",
+    "attn.to_v",
+    "attn.to_out.0",
+    "attn.add_k_proj",
+    "attn.add_q_proj",
+    "attn.add_v_proj",
+    "attn.to_add_out",
+    "ff.net.0.proj",
+    "ff.net.2",
+    "ff_context.net.0.proj",
+    "ff_context.net.2",
+];
+
+fn is_flux(imported: &ImportedPlan) -> bool {
+    imported.get(keys::model::preset).is_some_and(|found| found.value == FLUX)
+}
+
 fn stem<'a>(context: &'a ImportContext<'a>) -> &'a str {
     let name = base(&context.program.path);
     name.strip_suffix(".py").unwrap_or(name)
@@ -165,6 +188,7 @@ fn unet(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<Str
             Some("stable-diffusion-2.1")
         }
         "stable-diffusion-xl-base-1.0" | "stable-diffusion-xl-base-0.9" => Some("stable-diffusion-xl"),
+        "flux.1-dev" => Some(FLUX),
         _ => None,
     };
     match preset {
@@ -186,6 +210,11 @@ fn resolution(imported: &mut ImportedPlan, settings: &Settings, script: &str) {
     let usual = if script.contains("sdxl") { 1024 } else { 512 };
     let pixels = settings.whole("resolution");
     let pixels = pixels.unwrap_or_else(|| Setting::new(usual, default(&format!("--resolution {usual}"))));
+    if is_flux(imported) {
+        let side = pixels.value / 16;
+        let origin = Origin::Derived(format!("{}: ({} pixels / 16) squared", pixels.origin, pixels.value));
+        return imported.say(keys::model::sequence_length, side.saturating_mul(side), origin);
+    }
     let origin = Origin::Derived(format!("{}: {} pixels / 8", pixels.origin, pixels.value));
     imported.say(keys::model::image_size, pixels.value / 8, origin);
 }
@@ -196,6 +225,13 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings, lora: bool) {
     }
     let rank = settings.first_whole(&["rank", "lora_rank"]).unwrap_or_else(|| Setting::new(4, default("--rank 4")));
     adapters::set(imported, Some(rank), (VERSION, 4), None);
+    if is_flux(imported) {
+        let named = settings
+            .text("lora_layers")
+            .map(|found| found.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()));
+        let usual = || Setting::new(FLUX_TARGETS.map(str::to_owned).to_vec(), default("target_modules"));
+        return adapters::set_targets(imported, Some(named.unwrap_or_else(usual)));
+    }
     let targets = ["to_k", "to_q", "to_v", "to_out.0"].map(str::to_owned).to_vec();
     adapters::set_targets(imported, Some(Setting::new(targets, default("attention of the U-Net"))));
 }
