@@ -290,13 +290,13 @@ fn encoders_of_xl(imported: &mut ImportedPlan, settings: &Settings, script: &str
     let is_xl = preset.starts_with("stable-diffusion-xl") && OF_ADAPTERS.iter().any(|name| script.starts_with(name));
     let half = imported.get(keys::training::precision)?.value.as_str().is_some_and(|word| word.contains("16"));
     let mixed = imported.get(keys::training::precision)?.value.as_str()?.ends_with("-mixed");
-    let text = if settings.is("train_text_encoder") { 0 } else { TEXT_ENCODERS_OF_XL };
+    // Adapters train beside frozen encoders, too (`text_encoder_one.add_adapter(text_lora_config)`).
+    let text = TEXT_ENCODERS_OF_XL;
     let other = settings.holds("pretrained_vae_model_name_or_path") && script.starts_with("train_text_to_image");
     // In the bytes of the type that the plan's weights have.
     let image = if half && !mixed && !other { 2 * IMAGE_ENCODER } else { IMAGE_ENCODER };
     let text = if mixed { text / 2 } else { text };
-    let millions =
-        (IMAGE_ENCODER + if settings.is("train_text_encoder") { 0 } else { TEXT_ENCODERS_OF_XL }) as f64 / 1e6;
+    let millions = (IMAGE_ENCODER + TEXT_ENCODERS_OF_XL) as f64 / 1e6;
     if !is_xl {
         return None;
     }
@@ -333,7 +333,9 @@ fn beside(imported: &mut ImportedPlan, settings: &Settings, script: &str) {
     if encoders(imported, settings, script).or_else(|| encoders_of_xl(imported, settings, script)).is_none() {
         what.push("the image encoder and the text encoders beside the denoiser");
     }
-    if settings.is("train_text_encoder") {
+    if settings.is("train_text_encoder") && script.contains("lora") {
+        what.push("adapters in the text encoders, and their passes");
+    } else if settings.is("train_text_encoder") {
         what.push("the text encoder's training");
     }
     if settings.is("with_prior_preservation") {

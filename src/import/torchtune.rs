@@ -8,6 +8,7 @@ use super::launch::base;
 use super::methods::TrainingMethod;
 use super::model;
 use super::origin::{Origin, Setting};
+use super::rollout;
 use super::rows::{SettingKind, SettingRow, not_modelled, take};
 use super::settings::Settings;
 use super::unread::account_for;
@@ -130,9 +131,26 @@ fn encoder(imported: &mut ImportedPlan, settings: &Settings) {
     }
 }
 
+/// Knowledge distillation: the teacher's weights stand beside the student's, in the same type, and it passes each batch first
+/// (`recipes/knowledge_distillation_single_device.py`, `_setup_teacher_model`, `_loss_step`).
+fn teacher(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    let Some(component) = settings.text("teacher_model._component_") else { return };
+    let builder = component.value.rsplit('.').next().unwrap_or("").to_owned();
+    match names(&builder).iter().find_map(|name| model::preset(context, name)) {
+        Some(preset) => rollout::frozen(imported, context, &component.map(|_| preset), "the teacher"),
+        None => not_modelled(imported, &format!("the teacher {builder}: not in the catalogue")),
+    }
+    not_modelled(imported, "the teacher's pass and its logits");
+    let beside = |name: &str| ["teacher_checkpointer.", "kd_"].iter().any(|start| name.starts_with(start));
+    for (name, _) in settings.iter().filter(|(name, _)| beside(name)) {
+        settings.accept(name);
+    }
+}
+
 fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, distributed: bool) {
     architecture(imported, settings, context);
     encoder(imported, settings);
+    teacher(imported, settings, context);
     let length = settings.first_whole(&["tokenizer.max_seq_len", "dataset.max_seq_len", "max_seq_len"]);
     imported.set(keys::model::sequence_length, length);
     imported.miss(keys::model::sequence_length, "tokenizer.max_seq_len is not set: the data decides");

@@ -7,6 +7,7 @@ mod debug;
 mod graphs;
 mod known;
 mod python;
+mod releases;
 mod renamed;
 mod types;
 
@@ -107,6 +108,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
         settings.flag("debug.deterministic").or_else(|| settings.flag("training.deterministic")),
     );
     graphs::say(imported, settings, context);
+    releases::since_2026(imported, settings);
     let offload = settings.on("training.enable_cpu_offload");
     imported.set(keys::training::cpu_offload, offload.map(|found| found.map(|_| "parameters")));
 }

@@ -185,8 +185,7 @@ fn shared(
     imported.set(keys::training::activation_checkpointing, recompute);
     let word = dtype.filter(|found| found.value.starts_with("bf")).map(|found| found.map(|_| "bf16"));
     // Gradients are summed in fp32 whatever the weights are (`verl/workers/fsdp_workers.py`).
-    let reduced = word.as_ref().map(|_| Setting::new("fp32", default("MixedPrecision: reduce_dtype")));
-    imported.set(keys::distribution::reduce_dtype, reduced);
+    imported.say(keys::distribution::reduce_dtype, "fp32", default("MixedPrecision: reduce_dtype"));
     imported.set(
         keys::training::precision,
         Some(word.unwrap_or_else(|| Setting::new("bf16-mixed", default("fp32 shards, MixedPrecision bf16")))),
@@ -204,13 +203,6 @@ fn shared(
     if imported.get(keys::distribution::context_parallel).is_some() {
         imported.say(keys::distribution::cp_comm, "a2a", default("Ulysses"));
     }
-}
-
-/// The log-probabilities of flash-attn's cross-entropy, which takes the 16-bit logits as they are and writes their gradient
-/// over them (`verl/workers/actor/dp_actor.py`, `_forward_micro_batch`; `verl/utils/torch_functional.py`,
-/// `logprobs_from_logits`).
-fn unfused() -> Setting<&'static str> {
-    Setting::new("te_fused", default("logprobs_from_logits: flash-attn's cross-entropy"))
 }
 
 /// `optim.optimizer` of the module `optim.optimizer_impl` (`verl/workers/config/optimizer.py`, `build_optimizer`).
@@ -355,6 +347,9 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     }
     let on_core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
     let fused = fused.map(|found| found.map(|_| "fused"));
+    // flash-attn's cross-entropy takes the 16-bit logits as they are and writes their gradient over them (`dp_actor.py`,
+    // `_forward_micro_batch`; `verl/utils/torch_functional.py`, `logprobs_from_logits`).
+    let unfused = || Setting::new("te_fused", default("logprobs_from_logits: flash-attn's cross-entropy"));
     imported.set(keys::training::loss, fused.or_else(|| (!on_core).then(unfused)));
     if !on_core {
         imported.say(keys::distribution::sync_each_micro_batch, true, default("update_policy: no no_sync in it"));
