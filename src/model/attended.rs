@@ -19,7 +19,8 @@ impl Decoder {
     }
 
     /// Whether queries meet keys in layer `index`.
-    fn attends(&self, index: u64) -> bool {
+    #[must_use]
+    pub fn attends(&self, index: u64) -> bool {
         self.parts_of(index).attention && self.delta_of(index).is_none() && self.short_conv_of(index).is_none()
     }
 

@@ -108,6 +108,7 @@ fn what(job: &Job, group: Group) -> &'static str {
         Group::Norm if layernorm => "inputs and results of norms, mean and deviation of each token",
         Group::Norm => "inputs and results of norms, and what lies between",
         Group::Attention if products => "every second matmul output and what the attention core returns",
+        Group::Attention if mixes(job) => "projections of the mixers, and the states that their scans keep",
         Group::Attention => "queries, keys, values and the result, and what the attention core keeps of each row",
         Group::Mlp if products => "every second matmul output",
         Group::Mlp if !gated => "the first matmul output and its activation",
@@ -125,11 +126,27 @@ fn what(job: &Job, group: Group) -> &'static str {
     }
 }
 
+/// Whether layers are Llama's by their parts: RMS norms, gates and attention.
+fn is_like_llama(job: &Job) -> bool {
+    let is = |decoder: &Decoder| decoder.norm != Norm::Layernorm && decoder.gated && decoder.attends(0);
+    job.decoder().is_some_and(is)
+}
+
+/// Whether no layer attends: what stands there is a state-space mixer's.
+fn mixes(job: &Job) -> bool {
+    job.decoder().is_some_and(|decoder| !(0..decoder.layers).any(|layer| decoder.attends(layer)))
+}
+
 /// Where a group's rule stands.
 pub(in crate::predict) fn source(job: &Job, group: Group) -> &'static str {
     let rules = &job.modules;
     let (layernorm, gated) = traits(job);
-    let modules = rules.block.source;
+    // The rules are read in Llama's modules; what others keep follows from the same derivatives.
+    let others = rules.family_classes.is && !is_like_llama(job);
+    let modules = if others { DERIVATIVES } else { rules.block.source };
+    if others && matches!(group, Group::Attention | Group::Mlp) {
+        return DERIVATIVES;
+    }
     if matches!(job.architecture.shape, ModelShape::Layers(_)) && matches!(group, Group::Residual | Group::Mlp) {
         return DERIVATIVES;
     }
@@ -150,7 +167,7 @@ pub(in crate::predict) fn source(job: &Job, group: Group) -> &'static str {
     }
 }
 
-const fn loss_source(job: &Job) -> &'static str {
+fn loss_source(job: &Job) -> &'static str {
     let rules = &job.profile.loss;
     let whole = matches!(job.training.loss, Loss::Hf | Loss::Plain);
     if whole && rules.sharded_logits.is && job.degrees.tensor > 1 {
@@ -158,6 +175,7 @@ const fn loss_source(job: &Job) -> &'static str {
     }
     match (job.training.loss, rules.cross_entropy) {
         (Loss::Hf | Loss::Plain, Some(own)) => own,
+        (Loss::Hf, _) if job.decoder().is_none() => "transformers 4.57.6, loss/loss_utils.py",
         (Loss::Hf, _) => "transformers 4.57.6, loss/loss_utils.py, ForCausalLMLoss",
         (Loss::Plain, _) => "PyTorch, torch/nn/functional.py, cross_entropy",
         (Loss::Chunked, _) => "torchtune, modules/loss/ce_chunked_output_loss.py",
