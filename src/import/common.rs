@@ -358,6 +358,14 @@ pub fn optimizer(name: &str) -> Option<&'static str> {
     })
 }
 
+/// Says that AdamW by lists of tensors is counted as the one fused kernel that torchtitan's rules mean by `adamw`.
+pub fn say_foreach(imported: &mut ImportedPlan) {
+    let found = imported.get(keys::training::optimizer).filter(|found| found.value == "adamw");
+    if let Some(origin) = found.map(|found| found.origin.clone()) {
+        not_modelled(imported, &format!("{origin}: AdamW's foreach kernels: counted as the fused one"));
+    }
+}
+
 /// Sets the optimizer by a framework's name for it; one without a word in plans is noted.
 pub fn set_optimizer(imported: &mut ImportedPlan, found: Option<Setting<String>>) {
     let Some(found) = found else { return };

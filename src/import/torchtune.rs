@@ -141,10 +141,10 @@ fn teacher(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         None => not_modelled(imported, &format!("the teacher {builder}: not in the catalogue")),
     }
     not_modelled(imported, "the teacher's pass and its logits");
-    let beside = |name: &str| ["teacher_checkpointer.", "kd_"].iter().any(|start| name.starts_with(start));
-    for (name, _) in settings.iter().filter(|(name, _)| beside(name)) {
-        settings.accept(name);
+    for name in ["_component_", "checkpoint_dir", "checkpoint_files", "recipe_checkpoint", "output_dir", "model_type"] {
+        settings.accept(&format!("teacher_checkpointer.{name}"));
     }
+    ["kd_ratio", "kd_loss._component_"].iter().for_each(|name| settings.accept(name));
 }
 
 fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, distributed: bool) {
@@ -324,6 +324,7 @@ fn optimizer(imported: &mut ImportedPlan, settings: &Settings) {
         (Some("adamw"), Some(fused)) => imported.set(keys::training::optimizer, Some(fused.map(|_| "adamw-fused"))),
         _ => common::set_optimizer(imported, Some(name)),
     }
+    common::say_foreach(imported);
     imported.set(
         keys::training::weight_decay,
         settings.number("optimizer.weight_decay").filter(|found| (0.0..=1.0).contains(&found.value)),

@@ -1,7 +1,7 @@
 //! OLMo-core's scripts: programs that make their configuration by calls (`src/scripts/official`, `src/scripts/train`,
 //! `src/olmo_core/internal/cookbook.py` at fa6c5014).
 
-use crate::common::ImportContext;
+use crate::common::{self, ImportContext};
 use crate::imported::ImportedPlan;
 use crate::model;
 use crate::origin::{Origin, Setting};
@@ -244,6 +244,7 @@ fn optimizer(imported: &mut ImportedPlan, given: &Settings, content: &str, cookb
     let alone = given.flag("foreach").filter(|found| !found.value);
     let usual = || Setting::new("adamw", default("SkipStepAdamWConfig: foreach"));
     imported.set(keys::training::optimizer, Some(alone.map_or_else(usual, |found| found.map(|_| "adamw-loop"))));
+    common::say_foreach(imported);
     let decay = given.number("weight_decay").filter(|found| (0.0..=1.0).contains(&found.value));
     let decay =
         decay.or_else(|| cookbook.then(|| Setting::new(0.1, default("configure_train_module: weight_decay 0.1"))));

@@ -357,10 +357,8 @@ fn optimizer(imported: &mut ImportedPlan, settings: &Settings, context: &ImportC
         ),
         _ => return common::set_optimizer(imported, Some(name)),
     };
-    if word.value == "adamw" {
-        not_modelled(imported, &format!("{}: AdamW's foreach kernels: counted as the fused one", word.origin));
-    }
     imported.set(keys::training::optimizer, Some(word));
+    common::say_foreach(imported);
     imported.set(keys::training::optimizer_in_backward, settings.flag("optimizer.early_step_in_backward"));
     imported.set(keys::training::weight_decay, settings.number("optimizer.weight_decay"));
 }
