@@ -9,7 +9,7 @@ use super::origin::{Origin, Setting};
 use super::rows::{SettingKind, SettingRow, not_modelled, take, usual};
 use super::settings::{DefaultValue, Settings};
 use super::unread::account_for;
-use super::{adapters, fused_adam, model, nemo_rl};
+use super::{adapters, fused_adam, model, nemo_rl, rollout};
 use crate::plan::keys;
 
 /// The version whose defaults are meant.
@@ -158,7 +158,7 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     );
     imported.set(keys::training::attention, settings.text("model.backend.attn").and_then(nemo_rl::attention));
     nemo_rl::own_modules(imported, settings, "model.backend");
-    beside(imported, settings);
+    beside(imported, settings, context);
     usual(settings, "distributed.dp_size", &["none"]);
     // `ci.`: what its own tests take beside the file.
     let beside = ["checkpoint.", "ci."];
@@ -350,9 +350,18 @@ fn sequence(imported: &mut ImportedPlan, settings: &Settings) {
     imported.miss(keys::model::sequence_length, "neither packed_sequence.packed_sequence_size nor the dataset says it");
 }
 
-fn beside(imported: &mut ImportedPlan, settings: &Settings) {
+fn beside(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext) {
+    // Made as the student is, and sharded with it (`nemo_automodel/recipes/llm/kd.py`, `_build_teacher_model`).
     if let Some(found) = settings.text("teacher_model.pretrained_model_name_or_path") {
-        not_modelled(imported, &format!("distillation: the teacher {} beside the student", found.value));
+        if settings.is("separate_meshes") {
+            not_modelled(
+                imported,
+                "separate_meshes: the teacher is on ranks of its own, which the number of GPUs includes",
+            );
+        } else {
+            rollout::frozen(imported, context, &found, "the teacher");
+        }
+        not_modelled(imported, "distillation: the teacher's pass and its logits");
     }
     if settings.text("model._target_").is_some_and(|found| !found.value.contains("CausalLM")) {
         not_modelled(imported, "a model that is no language model alone");
