@@ -188,6 +188,31 @@ fn a_run_that_checkpoints_gives_no_tape_and_a_traced_script_recomputes_its_block
     assert_eq!((&own, &full), (&asked, &asked), "by itself and as the plan asks");
 }
 
+/// The host has an autocast of its own, which a script asks for in the loop around the model.
+#[test]
+fn a_step_under_the_autocast_of_the_host_is_of_mixed_precision() {
+    if torch().is_none_or(|version| version < (2, 1)) {
+        return;
+    }
+    let folder = folder();
+    let (loss, within) = ("    loss = F", "    with torch.autocast('cpu', dtype=torch.bfloat16):\n        loss = F");
+    std::fs::write(folder.path().join("train.py"), TRAINING.replace(loss, within)).unwrap();
+    let python = python();
+    let asked: [&[&str]; 2] = [&["trace", "--cpu", "-o"], &["run", "--quiet", "--trace"]];
+    for asked in asked {
+        let out = memwall(folder.path(), &[asked, &["made.tape.json.gz", "--", python.as_str(), "train.py"]].concat());
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let answered = ["bf16-mixed", "fp32"].map(|precision| {
+            let plan = format!("model: {{trace: made.tape.json.gz}}\ntraining: {{precision: {precision}}}\n");
+            std::fs::write(folder.path().join("plan.yaml"), plan).unwrap();
+            memwall(folder.path(), &["predict", "plan.yaml"])
+        });
+        let [mixed, whole] = answered.map(|out| (out.status.success(), text(&out.stderr)));
+        assert!(mixed.0, "{asked:?}: {}", mixed.1);
+        assert!(!whole.0 && whole.1.contains("training.precision"), "{asked:?}: {}", whole.1);
+    }
+}
+
 /// Gradients by `torch.autograd.grad`, then steps: the tracer waits for a backward pass that does not come. And a script that
 /// takes one step alone.
 #[test]

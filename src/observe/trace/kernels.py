@@ -19,6 +19,11 @@ def is_autocast(device):
         return torch.is_autocast_enabled() if device == "cuda" else torch.is_autocast_cpu_enabled()
 
 
+def runs_in_mixed(device):
+    """Whether autocast is on: for a GPU, of which a script on another device may ask too, or for the host where the model is there."""
+    return is_autocast("cuda") or (device == "cpu" and is_autocast("cpu"))
+
+
 def autocast_type(device):
     if hasattr(torch, "get_autocast_dtype"):
         return torch.get_autocast_dtype(device)

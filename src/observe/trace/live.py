@@ -14,6 +14,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 import companions
+import kernels
 import modules
 import passes
 import script
@@ -143,7 +144,7 @@ class Live:
         self.began = time.perf_counter()
         parameters = list(module.parameters())
         self.recorder = recorder = LiveRecorder(parameters[0].device, self.began + max(MOST_TIMES * self.usual, LEAST))
-        recorder.autocast = bool(torch.is_autocast_enabled())
+        recorder.autocast = kernels.runs_in_mixed(recorder.device)
         self.model = module
         self.batch = script.tensors_of(args, kwargs)
         calls = modules.Calls(module, modules.find_blocks(module))

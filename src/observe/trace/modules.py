@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
+import kernels
 from fake import tensors_in
 
 CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
@@ -126,7 +127,7 @@ class Calls:
         if path is None:
             path = recorder.stack[-1][0] if recorder.stack else ""
         # A script may enter autocast around the model's own forward function.
-        recorder.autocast = recorder.autocast or bool(torch.is_autocast_enabled())
+        recorder.autocast = recorder.autocast or kernels.runs_in_mixed(recorder.device)
         block = module in self.blocks and self.depth == 0
         if block:
             number, self.calls = self.calls, self.calls + 1

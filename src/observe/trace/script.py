@@ -14,6 +14,7 @@ import checkpoints
 import companions
 import fake
 import held
+import kernels
 import lasting
 import layout
 import modules
@@ -188,7 +189,7 @@ class Watch:
         self.model, recorder = module, self.recorder
         self.guesses.end()
         recorder.guesses = None
-        recorder.autocast = bool(torch.is_autocast_enabled())
+        recorder.autocast = kernels.runs_in_mixed(recorder.device)
         self.batch = tensors_of(args, kwargs)
         # Asked now: trainers move their model back to the host when its step is cut short.
         self.on_host = recorder.device != "cpu" and all(one.device.type == "cpu" for one in module.parameters())
