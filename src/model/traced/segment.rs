@@ -8,7 +8,7 @@ use super::super::work::{Convolution, MatMul, Scores, Work};
 use super::adapted;
 use super::copies::Copies;
 use super::element_of;
-use super::guards::{broadcasts, of_frozen};
+use super::guards::{broadcasts, of_frozen, scratch_of_frozen};
 use super::is_frozen;
 use super::trained::{Arrival, part_of};
 use crate::plan::traced::{
@@ -221,7 +221,7 @@ impl Site<'_> {
             let each = (self.size(*forward) as f64, flops);
             let now = of_frozen(tape, &op.2, (&work, each), inputs, kept);
             flops *= now.unwrap_or(0.0);
-            scratch = if now.is_some() { scratch } else { 0 };
+            scratch = now.map_or(0, |_| scratch_of_frozen(tape, &op.2, (inputs, outputs), scratch));
         }
         if asked {
             // A leaf: what adds up its gradient holds it (torch/csrc/autograd/functions/accumulate_grad.h, `variable`).
