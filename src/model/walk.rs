@@ -269,19 +269,21 @@ pub struct Passing {
     pub came_in: bool,
     /// The layer before the first makes and saves it: held beside that only where it is recomputed, which saves nothing.
     pub made_again: bool,
+    /// The first layer that would keep it to run again.
+    pub reader: usize,
 }
 
 impl Passing {
     /// What layers from one to another read, and nothing but they.
     #[must_use]
     pub const fn read(from: usize, until: usize, bytes: u64) -> Self {
-        Self { from, until, bytes, is_read: true, came_in: false, made_again: false }
+        Self { from, until, bytes, is_read: true, came_in: false, made_again: false, reader: from }
     }
 
     /// What a frame has while layers from one to another run.
     #[must_use]
     pub const fn by_frame(from: usize, until: usize, bytes: u64) -> Self {
-        Self { from, until, bytes, is_read: false, came_in: false, made_again: false }
+        Self { from, until, bytes, is_read: false, came_in: false, made_again: false, reader: from }
     }
 }
 

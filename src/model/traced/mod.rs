@@ -149,10 +149,12 @@ fn assembled(model: &TracedModel, trace: &Trace, site: &Site<'_>, mut made: Vec<
         is_read: one.is_read,
         came_in: false,
         made_again: false,
+        reader: 0,
     };
-    let passed = |TracedPassing(from, to, shape, element, known): &TracedPassing| Passing {
+    let passed = |TracedPassing(from, to, shape, element, known, reader): &TracedPassing| Passing {
         came_in: *known & 2 != 0,
         made_again: *known & 4 != 0,
+        reader: layer(*reader),
         ..held(HeldByName { from: *from, until: *to, bytes: bytes_of(shape, *element), is_read: *known & 1 == 0 })
     };
     Walk {

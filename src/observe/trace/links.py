@@ -65,8 +65,10 @@ def written(assembly):
         at += groups is not None
         order.append(at)
     places = lambda entries: [[assembly.run[one[0]], assembly.run[one[1]], *one[2:]] for one in entries]
-    passing = places(assembly.passing)
-    for from_, to, *what in places(assembly.gathered):
+    # With a reader's place there is one more.
+    held = lambda entries: [[*one[:5], *(assembly.run[reader] for reader in one[5:])] for one in places(entries)]
+    passing = held(assembly.passing)
+    for from_, to, *what in held(assembly.gathered):
         following = from_ + 1
         while following < to and assembly.pieces[following][2] is None:
             passing.append([following, to, *what])

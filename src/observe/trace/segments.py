@@ -256,12 +256,11 @@ class Assembly(Groups):
         saved = self.saves.get(storage, set())
         if order in saved:
             self.held.add(storage)
-            if next_takes:
-                self.held_outputs.add(order)
-                if max(saved | self.reads.get(storage, set())) <= order + 1:
-                    self.own_outputs.add(order)
-            elif saved == {order}:
-                self.let_go(order, v, later)
+            self.held_outputs.update([order] if next_takes else ())
+            if next_takes and max(saved | self.reads.get(storage, set())) <= order + 1:
+                self.own_outputs.add(order)
+            else:
+                self.let_go(order, v, later, saved - {order})
         elif saved and next_takes and self.leaves_in(order + 1, storage):
             # What the next segment hands on is a part of what comes to it, which it holds whole.
             return
@@ -276,16 +275,17 @@ class Assembly(Groups):
         elif not saved:
             self.hand_on(order, self.died_in(storage), storage, later, next_takes)
 
-    def let_go(self, order, v, later):
-        """What a block alone saves, and no block reads behind it: recomputed, it makes that again, and what reads it in the forward
-        pass is the last to have it."""
-        named = [self.pieces[self.run[one]][1] for one in (order, *later)]
-        if named[0] and not any(named[1:]):
+    def let_go(self, order, v, later, saved):
+        """What a block saves, and not the next one: recomputed, it makes that again, and what reads it in the forward pass is the last to
+        have it, or the first block that reads it, until that has run again."""
+        first = min((one for one in later if self.pieces[self.run[one]][1]), default=None)
+        others = saved if first is None else first == order + 1 or min(saved, default=first) < first
+        if self.pieces[self.run[order]][1] and not others:
             if v == self.main.get(order):
                 self.own_outputs.add(order)
             else:
                 self.made_again.setdefault(order, []).append(v)
-            self.pass_on(order, max(later), self.r.tensors[v].storage, [5])
+            self.pass_on(order, max(later), self.r.tensors[v].storage, [5] if first is None else [4, first])
 
     def leaves_in(self, order, storage):
         """Whether what leaves a segment lies in a storage that an earlier one made."""

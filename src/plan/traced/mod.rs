@@ -180,9 +180,16 @@ pub struct TracedLink(pub u32, pub u32, pub u32, pub u32);
 
 /// What is held in the forward pass: behind which segment, up to which, shape, type, and what is known of it, added up: a
 /// frame alone has it, as no segment reads it any more (1); it came into that segment (2); that segment has it as well,
-/// unless it is recomputed (4).
+/// unless it is recomputed (4). And the first block that reads it, where others stand before that.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct TracedPassing(pub u32, pub u32, pub Vec<u32>, pub TracedElement, #[serde(default)] pub u8);
+pub struct TracedPassing(
+    pub u32,
+    pub u32,
+    pub Vec<u32>,
+    pub TracedElement,
+    #[serde(default)] pub u8,
+    #[serde(default)] pub u32,
+);
 
 /// A block, or what lies between two.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

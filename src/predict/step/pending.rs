@@ -44,7 +44,7 @@ impl StepTapes {
         if !one.is_read || self.is_kept(one) {
             return None;
         }
-        let behind = self.checkpointed.iter().enumerate().skip(one.from);
+        let behind = self.checkpointed.iter().enumerate().skip(one.reader.max(one.from));
         behind.take_while(|(layer, _)| *layer <= one.until).find(|(_, again)| **again).map(|(layer, _)| layer)
     }
 }
