@@ -79,14 +79,22 @@ fn hold(errors: &BTreeMap<&str, Vec<(f64, String)>>, cases: usize) {
 #[test]
 fn traced_models_are_predicted_as_they_run() {
     let errors = errors("cases.jsonl");
-    hold(&errors, 1272);
+    hold(&errors, 1278);
     // A rule of its own stands behind each of these, so that none is off by a tensor.
-    let exact =
-        ["drawn-molecules", "drawn-variables", "drawn-branches", "drawn-measured", "user-nested", "eighth-heads"];
+    let exact = [
+        "drawn-molecules",
+        "drawn-variables",
+        "drawn-branches",
+        "drawn-measured",
+        "user-nested",
+        "eighth-heads",
+        "ninth-recurrent-fp32-lora",
+        "ninth-nested",
+    ];
     let ruled = |name: &str| errors[name].iter().filter(|(_, id)| exact.iter().any(|model| id.contains(model)));
     let off = |(error, _): &&(f64, String)| *error > 0.1;
     for name in ["peak_allocated_bytes", "activation_bytes", "flops_forward", "flops_backward"] {
-        assert_eq!(ruled(name).count(), 22, "{name}");
+        assert_eq!(ruled(name).count(), 26, "{name}");
         assert_eq!(ruled(name).find(off), None, "{name}");
     }
 }
