@@ -145,6 +145,7 @@ pub(super) const PROFILE: Profile = Profile {
         sharded_logits: rule(false, "megatron-core 0.16, core/tensor_parallel/cross_entropy.py"),
         returns_outputs: rule(false, "megatron-core 0.16, core/models/gpt/gpt_model.py (the loss alone)"),
         parts: rule(None, "liger_kernel/ops/fused_linear_cross_entropy.py"),
+        compiles_parts: rule(false, "megatron-core 0.16, core/fusions/fused_cross_entropy.py (no loss in parts)"),
         cross_entropy: None,
     },
     overlap: Overlap {

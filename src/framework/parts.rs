@@ -69,6 +69,8 @@ pub struct LossRules {
     /// In so many parts one that keeps no logits takes the tokens, each with its backward pass through the head, whose
     /// gradient goes to the matrix at once. None: by Liger's law, in one function that keeps that gradient.
     pub parts: Rule<Option<u64>>,
+    /// One that takes the logits in parts is compiled, whether or not the model is.
+    pub compiles_parts: Rule<bool>,
     /// Over several tensor-parallel ranks logits stay sharded.
     pub sharded_logits: Rule<bool>,
     /// A training loop can hold on to what the model returned.

@@ -87,6 +87,7 @@ pub(super) const PROFILE: Profile = Profile {
     loss: LossRules {
         full: rule(Loss::Plain, LOSS),
         parts: rule(Some(8), "torchtitan, components/loss.py, ChunkedLossWrapper (num_chunks)"),
+        compiles_parts: rule(false, "torchtune, training/_compile.py, compile_loss (where compile is on)"),
         sharded_logits: rule(true, "PyTorch 2.9, torch/distributed/tensor/parallel/loss.py, loss_parallel"),
         cross_entropy: Some(LOSS),
         ..transformers::PROFILE.loss

@@ -185,6 +185,7 @@ pub(super) const PROFILE: Profile = Profile {
         full: rule(Loss::Hf, "transformers 4.57.6, loss/loss_utils.py, ForCausalLMLoss"),
         fused: rule(Loss::Fused, "Liger-Kernel, transformers/monkey_patch.py"),
         parts: rule(None, "liger_kernel/ops/fused_linear_cross_entropy.py"),
+        compiles_parts: rule(true, "axolotl, monkeypatch/loss/chunked.py, _build_chunked_ce_loss_fn (torch.compile)"),
         sharded_logits: rule(false, "transformers 4.57.6, models/llama/configuration_llama.py, base_model_tp_plan"),
         returns_outputs: rule(true, "transformers 4.57.6, modeling_outputs.py, CausalLMOutputWithPast"),
         cross_entropy: None,

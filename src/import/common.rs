@@ -362,7 +362,7 @@ pub fn optimizer(name: &str) -> Option<&'static str> {
 pub fn say_foreach(imported: &mut ImportedPlan) {
     let found = imported.get(keys::training::optimizer).filter(|found| found.value == "adamw");
     if let Some(origin) = found.map(|found| found.origin.clone()) {
-        not_modelled(imported, &format!("{origin}: AdamW's foreach kernels: counted as the fused one"));
+        imported.note(format!("AdamW by lists of tensors is counted as one fused kernel ({origin})"));
     }
 }
 

@@ -181,6 +181,7 @@ fn denoiser(settings: &Settings) -> Option<String> {
 
 /// The pipeline's denoiser; a pipeline of another kind than Stable Diffusion's is not known here.
 fn unet(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<String>) {
+    let script = stem(context);
     let name = base(found.value.trim_end_matches('/')).to_lowercase();
     let preset = match name.as_str() {
         "stable-diffusion-v1-5" | "stable-diffusion-v1-4" | "stable-diffusion-v1-3" => Some("stable-diffusion-1.5"),
@@ -188,7 +189,7 @@ fn unet(imported: &mut ImportedPlan, context: &ImportContext, found: Setting<Str
             Some("stable-diffusion-2.1")
         }
         "stable-diffusion-xl-base-1.0" | "stable-diffusion-xl-base-0.9" => Some("stable-diffusion-xl"),
-        "flux.1-dev" => Some(FLUX),
+        "flux.1-dev" if script.contains("dreambooth") => Some(FLUX),
         _ => None,
     };
     match preset {

@@ -107,6 +107,8 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
     let full = settings.flag("worker.actor.fsdp.enable_full_shard");
     imported.set(keys::distribution::sharding, full.map(|found| found.map(|on| if on { "zero3" } else { "zero2" })));
     imported.say(keys::distribution::engine, "fsdp1", default("FullyShardedDataParallel"));
+    imported.say(keys::distribution::sync_each_micro_batch, true, default("dp_actor.py: no no_sync in it"));
+    imported.say(keys::training::loss, "te_fused", default("log_probs_from_logits: flash-attn's cross-entropy"));
     if imported.get(keys::distribution::context_parallel).is_some() {
         imported.say(keys::distribution::cp_comm, "a2a", default("Ulysses"));
     }

@@ -149,12 +149,14 @@ fn world(imported: &mut ImportedPlan, settings: &Settings) {
 }
 
 /// fp32 shards under FSDP2 that compute in bf16 and reduce in fp32, `torch.optim.AdamW` over them (`fsdp_strategy.py`,
-/// `_fsdp_init_model` and `_fsdp_init_train_model`); log-probabilities are taken from the logits in parts.
+/// `_fsdp_init_model` and `_fsdp_init_train_model`); log-probabilities are flash-attn's cross-entropy, which writes the gradient
+/// over the 16-bit logits (`torch_utils.py`, `logprobs_from_logits`), and no pass waits with its gradients.
 fn on_tensors(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say(keys::training::precision, "bf16-mixed", default("fp32 shards, MixedPrecisionPolicy bf16"));
     imported.say(keys::distribution::reduce_dtype, "fp32", default("MixedPrecisionPolicy: reduce_dtype"));
     imported.say(keys::training::optimizer, "adamw", default("torch.optim.AdamW"));
-    imported.say(keys::training::loss, "chunked", default("trainer.logprobs_chunk_size"));
+    imported.say(keys::training::loss, "te_fused", default("logprobs_from_logits: flash-attn's cross-entropy"));
+    imported.say(keys::distribution::sync_each_micro_batch, true, default("fsdp_strategy.py: no no_sync in it"));
     let flash = settings.flag("trainer.flash_attn");
     imported.set(keys::training::attention, flash.map(|found| found.map(|on| if on { "flash" } else { "sdpa" })));
     let recompute = settings.flag("trainer.gradient_checkpointing");

@@ -202,7 +202,7 @@ pub fn loss_in_parts(imported: &mut ImportedPlan, method: Option<&str>, settings
         if let Some(found) = &told {
             not_modelled(
                 imported,
-                &format!("{}: the head's products in fp32, and once more backward: time", found.origin),
+                &format!("{}: the time of the head, which its backward pass computes again", found.origin),
             );
         }
         imported.set(keys::training::loss, told.map(|found| found.map(|_| "fused")));

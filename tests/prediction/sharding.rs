@@ -384,4 +384,7 @@ fn gradients_that_are_views_of_buckets_have_none_beside_them() {
     // Words and places, 12 layers of 12 x 1024^2 + 13 x 1024, the final norm.
     let params = (50_257 + 1024) * 1024 + 12 * (12 * 1024 * 1024 + 13 * 1024) + 2 * 1024;
     assert_eq!(less, 4 * params);
+    // Nothing keeps them on the device in their stead.
+    let used = copied.largest().device_used.0 - views.largest().device_used.0;
+    assert!(used >= 4 * params - 64 * 1024 * 1024, "{used}");
 }

@@ -136,6 +136,7 @@ impl List {
         let loss = match training.loss {
             Loss::VocabParallel => Some(fused).filter(|fused| *fused == Loss::VocabParallelFused),
             Loss::Hf | Loss::Plain => Some(Loss::Fused),
+            Loss::TeFused => Some(fused).filter(|fused| *fused == Loss::Fused),
             _ => None,
         };
         if let Some(loss) = loss {

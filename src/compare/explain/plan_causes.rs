@@ -158,14 +158,16 @@ fn switches(job: &Job, causes: &mut Causes) {
 fn loss(job: &Job, causes: &mut Causes) {
     const KEY: &str = "training.loss";
     let words = "the loss keeps all logits";
+    let full = job.profile.loss.full.is;
+    let unfused = if job.profile.loss.fused.is == Loss::VocabParallelFused { Loss::VocabParallel } else { full };
     match job.training.loss {
         Loss::Fused | Loss::Chunked => {
-            causes.add(words, Change::to(KEY, job.profile.loss.full.is.name()));
+            causes.add(words, Change::to(KEY, full.name()));
         }
         Loss::VocabParallelFused | Loss::TeFused => {
-            causes.add("cross-entropy not fused", Change::to(KEY, Loss::VocabParallel.name()));
+            causes.add("cross-entropy not fused", Change::to(KEY, unfused.name()));
         }
-        Loss::Plain if job.profile.loss.full.is == Loss::Hf => {
+        Loss::Plain if full == Loss::Hf => {
             causes.add("logits upcast to fp32", Change::to(KEY, Loss::Hf.name()));
         }
         Loss::Hf | Loss::Plain | Loss::VocabParallel => {}

@@ -15,7 +15,11 @@ impl OwnLoop {
     /// Sets it where that changes what FSDP holds and sends. Without such a call each backward pass reduces its gradients
     /// (_runtime_utils.py, `_post_backward_hook`).
     pub(super) fn reductions(&self, imported: &mut ImportedPlan) {
-        let views = |line: &str| line.replace(' ', "").contains("gradient_as_bucket_view=True");
+        // `True if …` is another thing.
+        let views = |line: &str| {
+            let rest = line.split("gradient_as_bucket_view").nth(1).map(|rest| rest.replace(' ', ""));
+            rest.is_some_and(|rest| rest == "=True" || rest.starts_with("=True)") || rest.starts_with("=True,"))
+        };
         if code(&self.text).any(views) {
             let origin = Origin::Program(format!("{}: gradient_as_bucket_view=True", self.path));
             imported.say(keys::distribution::gradient_as_bucket_view, true, origin);

@@ -8,19 +8,25 @@ use crate::rows::not_modelled;
 use crate::settings::Settings;
 
 /// What torchtitan of 2026, whose configurations are Python, does otherwise than that of 2025, by whose runs the rules were
-/// measured: embedding and head are units of FSDP (`distributed/fsdp.py`), `FullAC` recomputes to each block's end
+/// measured: the embedding is a unit of FSDP, which frees it behind
+/// its forward pass (`distributed/fsdp.py`), `FullAC` recomputes to each block's end
 /// (`early_stop=False`), and, not compiled, norms are one kernel (PyTorch 2.9) and `enable_gqa` repeats no keys and values.
 pub fn since_2026(imported: &mut ImportedPlan, settings: &Settings) {
     if settings.flag("loss.chunked").is_none() {
         return;
     }
     let is = |key: &str, word: &Value| imported.get(key).is_some_and(|found| found.value == *word);
-    let mut other = vec!["embedding and head are units of their own and stay gathered no longer"];
+    let mut other = Vec::new();
+    if is(keys::distribution::sharding, &json!("zero3")) {
+        other.push("the embedding does not stay gathered");
+    }
     if is(keys::training::activation_checkpointing, &json!("full")) {
-        other.push("full checkpointing recomputes a block to its end, some 5 % of a step");
+        other.push("blocks are recomputed to their end: 5 % of a step");
     }
     if !is(keys::training::compile, &json!(true)) {
-        other.push("norms keep less, and keys and values are not repeated");
+        other.push("norms keep less and keys are not repeated");
     }
-    not_modelled(imported, &format!("what torchtitan of 2026 does otherwise than that of 2025: {}", other.join("; ")));
+    for how in other {
+        not_modelled(imported, &format!("torchtitan of 2026: {how}"));
+    }
 }

@@ -192,6 +192,8 @@ fn shared(
     );
     imported.say(keys::training::attention, "flash", default("attn_implementation flash_attention_2"));
     imported.say(keys::distribution::sharding, "zero3", default("FSDP FULL_SHARD"));
+    // `dp_actor.py`, `update_policy`; `fsdp_sft_trainer.py`, `training_step`.
+    imported.say(keys::distribution::sync_each_micro_batch, true, default("no no_sync in its loops"));
     let engine = strategy.and_then(|found| {
         found.and_then(|name| match name.as_str() {
             "fsdp" => Some("fsdp1"),
@@ -351,9 +353,6 @@ fn actor(imported: &mut ImportedPlan, settings: Settings, megatron: bool, contex
     // `_forward_micro_batch`; `verl/utils/torch_functional.py`, `logprobs_from_logits`).
     let unfused = || Setting::new("te_fused", default("logprobs_from_logits: flash-attn's cross-entropy"));
     imported.set(keys::training::loss, fused.or_else(|| (!on_core).then(unfused)));
-    if !on_core {
-        imported.say(keys::distribution::sync_each_micro_batch, true, default("update_policy: no no_sync in it"));
-    }
     let on_host = settings
         .iter()
         .map(|(name, _)| name)

@@ -253,7 +253,7 @@ section!(DISTRIBUTION, distribution, DistributionPart, "distribution", "who hold
     overlap_param_gather: flag(), "parameter gathering overlaps with the forward pass";
     overlap_tensor_parallel: flag(), "tensor-parallel communication overlaps with matrix multiplications";
     overlap_expert_parallel: flag(), "token dispatch overlaps with computation";
-    gradient_as_bucket_view: flag(), "DDP's gradients lie in its buckets, of which no copy stands beside";
+    gradient_as_bucket_view: flag(), "DDP's gradients are views of its buckets: no copy beside them";
     sync_each_micro_batch: flag(), "FSDP reduces gradients behind each micro batch (Accelerate's sync_each_batch)";
 });
 

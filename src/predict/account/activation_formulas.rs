@@ -21,8 +21,8 @@ pub(in crate::predict) fn formula(job: &Job, group: Group, bytes: u64, layers: u
     let (ModelShape::Decoder(_), Some(d)) = (&job.architecture.shape, job.decoder()) else {
         return Words::Plain(what);
     };
-    // A tower's layers have other widths than the language model's.
-    if bytes == 0 || job.batch.seen.images > 0 {
+    // A tower's layers have other widths than the language model's, and a mixer has no heads of keys.
+    if bytes == 0 || (group == Group::Attention && mixes(job)) || job.batch.seen.images > 0 {
         return Words::Plain(what);
     }
     let ranks = job.degrees.tensor;
@@ -142,7 +142,7 @@ pub(in crate::predict) fn source(job: &Job, group: Group) -> &'static str {
     let rules = &job.modules;
     let (layernorm, gated) = traits(job);
     // The rules are read in Llama's modules; what others keep follows from the same derivatives.
-    let others = rules.family_classes.is && !is_like_llama(job);
+    let others = rules.family_classes.is && !job.training.compile && !is_like_llama(job);
     let modules = if others { DERIVATIVES } else { rules.block.source };
     if others && matches!(group, Group::Attention | Group::Mlp) {
         return DERIVATIVES;

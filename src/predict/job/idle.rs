@@ -238,7 +238,10 @@ impl IdleKeys<'_> {
             ),
             (d.reduce_dtype.is_some() && !shards && !silent, "distribution.reduce_dtype"),
             (d.sync_each_micro_batch.is_some() && !each, "distribution.sync_each_micro_batch"),
-            (d.gradient_as_bucket_view.is_some() && !buckets, "distribution.gradient_as_bucket_view (no DDP)"),
+            (
+                d.gradient_as_bucket_view.is_some() && !buckets,
+                "distribution.gradient_as_bucket_view (no replicas under DDP)",
+            ),
             (d.cp_comm.is_some() && !self.reads("distribution.cp_comm"), "distribution.cp_comm"),
         ]
     }

@@ -126,7 +126,9 @@ fn run<'a>(job: &'a Job, types: &'a Types, adapters: Option<&'a Adapters>) -> Mi
             Loss::Hf => LossRule::Upcast,
             Loss::Plain => LossRule::Plain,
             // torchtune's default number of chunks (modules/loss/ce_chunked_output_loss.py).
-            Loss::Chunked => LossRule::Chunked { chunks: 8, compiled: job.training.compile },
+            Loss::Chunked => {
+                LossRule::Chunked { chunks: 8, compiled: job.training.compile || job.profile.loss.compiles_parts.is }
+            }
             Loss::Fused => LossRule::Fused { parts: job.profile.loss.parts.is },
             Loss::VocabParallel => LossRule::VocabParallel,
             Loss::VocabParallelFused => LossRule::VocabParallelFused,

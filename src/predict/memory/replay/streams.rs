@@ -82,6 +82,10 @@ impl Replicas {
         if job.degrees.num_gpus < 2 {
             return Self::None;
         }
+        // Gradients that are views of the buckets are all that there is.
+        if !is_fsdp(job) && job.degrees.bucket_views {
+            return Self::None;
+        }
         if !is_fsdp(job) {
             let layers = walk.order.iter().map(|kind| &walk.kinds[*kind].1);
             let tapes: Vec<&Tape> = std::iter::once(&walk.first).chain(layers).chain([&walk.last]).collect();
