@@ -39,8 +39,11 @@ const MODULES_PATIENCE: Duration = Duration::from_secs(4);
 /// A hook tells where its late steps were at once; one whose sampler is off does not.
 const PLACES_PATIENCE: Duration = Duration::from_millis(1500);
 
-/// A log that tells nothing by then tells nothing, and the time between two looks.
+/// A log that tells nothing so long after it was read tells nothing. On a busy machine reading it takes up to the second.
 const LOGS_PATIENCE: Duration = Duration::from_millis(1500);
+const READ_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Between two looks.
 const TURN: Duration = Duration::from_millis(100);
 
 /// Samples that may wait.
@@ -179,8 +182,8 @@ fn with_gpus(state: State) -> Result<State, Failure> {
 /// Waits for what the process's hook says, else its log.
 fn hear(state: &mut State, pid: Option<u32>, heard: &mut Receiver<RunNews>) {
     let hooked = pid.is_some_and(infer::has_hook);
-    let until = Instant::now() + if hooked { infer::HOOKS_PATIENCE } else { LOGS_PATIENCE };
-    let mut spoke: Option<Instant> = None;
+    let until = Instant::now() + if hooked { infer::HOOKS_PATIENCE } else { READ_PATIENCE };
+    let [mut spoke, mut was_read]: [Option<Instant>; 2] = [None, None];
     loop {
         while let Ok(news) = heard.try_recv() {
             happen(state, Event::Run(Box::new(news)));
@@ -198,7 +201,12 @@ fn hear(state: &mut State, pid: Option<u32>, heard: &mut Receiver<RunNews>) {
                 |since: Instant| heard.is_some_and(|run| run.places.is_some()) || since.elapsed() >= PLACES_PATIENCE;
             since.is_some_and(|since| all && placed(since) || since.elapsed() >= MODULES_PATIENCE)
         } else {
+            // Once it is read it has figures, or a reason why there are none.
+            let news = &telemetry.news;
+            let is_read = news.progress.is_known() || news.no_log.is_some();
+            let since = is_read.then(|| *was_read.get_or_insert_with(Instant::now));
             telemetry.progress(&state.monitor, state.now).is_some()
+                || since.is_some_and(|since| since.elapsed() >= LOGS_PATIENCE)
         };
         if told || Instant::now() >= until {
             return;
