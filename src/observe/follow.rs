@@ -14,7 +14,7 @@ use tokio::sync::mpsc::Sender;
 use self::shell::TellingJob;
 use super::hook::{Directory, Listener, WakeHandle};
 use super::log::{Log, Pattern};
-use super::process::{ExitWatch, Waits, ranks_of, told_ranks_of, told_runs_of};
+use super::process::{ExitWatch, Waits, python_of_shell, ranks_of, told_ranks_of, told_runs_of};
 use crate::order::StableOrder;
 use crate::reading::{Absence, Moment, RankProcess, RunNews};
 use crate::units::Seconds;
@@ -335,10 +335,10 @@ impl FollowThread {
         if ranks.is_empty() {
             ranks = told_ranks_of(pid, &self.news.hooks);
         }
-        let known = &self.news.ranks;
-        let over = known.iter().all(|rank| self.news.exits.iter().any(|exit| exit.pid == rank.pid));
+        let over = self.news.ranks.iter().all(|rank| self.news.exits.iter().any(|exit| exit.pid == rank.pid));
         if ranks.is_empty() && over {
-            ranks = self.run_below(pid, now);
+            let python = python_of_shell(Path::new("/proc"), pid, &self.news.hooks);
+            ranks = python.map_or_else(|| self.run_below(pid, now), |python| vec![python]);
         }
         self.same_ranks = if ranks == self.news.ranks { self.same_ranks.saturating_add(1) } else { 0 };
         if ranks.is_empty() {

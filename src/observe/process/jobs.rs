@@ -25,6 +25,12 @@ pub struct ShellJob {
 }
 
 impl ShellJob {
+    /// The process.
+    #[must_use]
+    pub const fn pid(self) -> u32 {
+        self.pid
+    }
+
     /// Whether it is still there.
     #[must_use]
     pub fn is_there(self, proc: &Path) -> bool {

@@ -39,7 +39,7 @@ pub use exit::ExitWatch;
 pub use jobs::{ShellJob, shell_jobs, started_at};
 pub use namespace::{is_the_hosts as sees_all_processes, last_number_in};
 pub use oom_kills::OomKills;
-pub use ranks::{ranks_of, told_ranks_of, told_runs_of};
+pub use ranks::{python_of_shell, ranks_of, told_ranks_of, told_runs_of};
 pub use waits::Waits;
 
 pub use end::{End, EndError, end};

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::children;
 use super::exit::start_of;
+use super::jobs::{ShellJob, shell_jobs};
 use crate::command::is_below;
 use crate::order::StableOrder;
 use crate::reading::{HookedRun, RankProcess};
@@ -72,6 +73,24 @@ pub fn told_runs_of(pid: u32, hooks: &[HookedRun]) -> Vec<RankProcess> {
     runs
 }
 
+/// The only Python that runs below a shell (`bash -c 'python train.py | tee train.log'`), where no hook tells of a training
+/// there: the memory of the run is its. None where the process is no shell, or several run.
+#[must_use]
+pub fn python_of_shell(root: &Path, pid: u32, hooks: &[HookedRun]) -> Option<RankProcess> {
+    if hooks.iter().any(|run| run.end.is_none() && is_below(run.pid, pid)) {
+        return None;
+    }
+    let pids: Vec<u32> = shell_jobs(root, pid)?.into_iter().map(ShellJob::pid).collect();
+    let mut pythons = pids.into_iter().filter(|job| is_python(root, *job));
+    let only = pythons.next().filter(|_| pythons.next().is_none())?;
+    Some(RankProcess { pid: only, started: start_of(root, only), rank: 0 })
+}
+
+fn is_python(root: &Path, pid: u32) -> bool {
+    let program = std::fs::read_link(root.join(pid.to_string()).join("exe")).unwrap_or_default();
+    program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"))
+}
+
 fn rank_of(root: &Path, pid: u32) -> Option<u32> {
     let mut bytes = Vec::new();
     let file = File::open(root.join(pid.to_string()).join("environ")).ok()?;
@@ -131,5 +150,26 @@ mod tests {
         let ranks: Vec<(u32, u32)> = ranks_of(root.path(), 10).iter().map(|rank| (rank.rank, rank.pid)).collect();
         assert_eq!(ranks, [(0, 12), (1, 11)]);
         assert!(ranks_of(root.path(), 11).is_empty(), "a rank itself");
+    }
+
+    /// `bash -c 'python train.py | tee log'`: Python's memory is the run's. Beside a second one nobody knows whose.
+    #[test]
+    fn the_only_python_below_a_shell_is_the_run() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 10, "", &[11, 12]);
+        for (pid, program) in [(10, "bash"), (11, "python3.11"), (12, "tee")] {
+            if pid > 10 {
+                process(root.path(), pid, "", &[]);
+            }
+            let folder = root.path().join(pid.to_string());
+            fs::write(folder.join("comm"), format!("{program}\n")).unwrap();
+            std::os::unix::fs::symlink(format!("/usr/bin/{program}"), folder.join("exe")).unwrap();
+        }
+        let only = || python_of_shell(root.path(), 10, &[]).map(|run| run.pid);
+        assert_eq!(only(), Some(11));
+        assert_eq!(python_of_shell(root.path(), 11, &[]), None, "no shell");
+        fs::remove_file(root.path().join("12/exe")).unwrap();
+        std::os::unix::fs::symlink("/usr/bin/python3", root.path().join("12/exe")).unwrap();
+        assert_eq!(only(), None);
     }
 }

@@ -72,7 +72,9 @@ pub fn as_text(state: &State) -> String {
     if devices.is_empty() {
         lines.push("GPU      none".to_owned());
     }
-    let rank = launcher.map_or_else(String::new, |launcher| format!(", a rank of {launcher}"));
+    let is_alone = state.run.telemetry.news.ranks.len() < 2;
+    let which = if is_alone { "started by" } else { "a rank of" };
+    let rank = launcher.map_or_else(String::new, |launcher| format!(", {which} {launcher}"));
     let run = match (pid, command) {
         (None, _) if state.run.telemetry.is_logged(&state.monitor) => {
             "the log alone: --attach PID names its process".to_owned()
