@@ -30,6 +30,9 @@ static POSITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
 pub struct Batches {
     /// An epoch 0 was seen: epochs are counted from 0.
     from_zero: bool,
+    /// The first line that was read is the first of epoch 1: they are counted from 1, whatever the form has elsewhere.
+    from_one: bool,
+    begun: bool,
 }
 
 impl LineFormat for Batches {
@@ -51,8 +54,11 @@ impl LineFormat for Batches {
         // PyTorch-GAN's form, that of PyTorch's example and WeNet's count from 0, wherever in the log it is read first.
         let counts_from_zero =
             (line.contains("[Epoch ") && line.contains("[Batch ")) || found.get(9).or_else(|| found.get(12)).is_some();
+        self.from_one |= !self.begun && epoch == 1 && batch <= 1;
+        self.begun = true;
+        self.from_one &= epoch > 0;
         self.from_zero |= epoch == 0 || counts_from_zero;
-        let before = if self.from_zero { epoch } else { epoch.saturating_sub(1) };
+        let before = if self.from_zero && !self.from_one { epoch } else { epoch.saturating_sub(1) };
         // Two models that train against each other have a loss each.
         let loss = text::loss(line).filter(|_| !of_two_models);
         // ESPnet: the mean of the batches since the last line (espnet2/train/reporter.py).
@@ -147,5 +153,13 @@ mod tests {
         // 250 + 100 of 25 x 250.
         assert_eq!((facts.step, facts.total_steps, facts.loss), (Some(350), Some(6_250), None));
         assert_eq!(Batches::default().read("[1/25][100/250] moved to the cache"), None);
+        // A log that begins with epoch 1 counts from there.
+        let mut batches = Batches::default();
+        let step = |batches: &mut Batches, place: &str| {
+            batches.read(&format!("{place} Loss_D: 0.3 Loss_G: 5.5")).unwrap().step
+        };
+        assert_eq!(["[1/25][0/250]", "[2/25][40/250]"].map(|place| step(&mut batches, place)), [Some(0), Some(290)]);
+        let mut batches = Batches::default();
+        assert_eq!(["[0/25][0/250]", "[1/25][0/250]"].map(|place| step(&mut batches, place)), [Some(0), Some(250)]);
     }
 }
