@@ -21,12 +21,13 @@ static POSITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// The time of a batch in seconds, in the forms of such loops: beside its mean, beside a rate, before the time that data took; or
+/// The time of a batch in seconds, in the forms of such loops: beside its mean, beside a rate, before the time that data took
+/// (detectron2's `CommonMetricPrinter` has that of the last one between them); or
 /// in milliseconds. A time of data, of the epoch or since the start has other words before it.
 static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?ix)(?:^|[\s,|]) (data[_\s]|total[_\s]|elapsed[_\s]|epoch[_\s])? time :? \s+ (\d[\d.]*)
-          (?: \s*\(\s*\d[\d.]*\s*\) | \s*s,\s+\d[\d.]*/s | ,?\s+data(?:_time)?: ) | \bms/batch \s+ (\d[\d.]*)
+          (?: \s*\(\s*\d[\d.]*\s*\) | \s*s,\s+\d[\d.]*/s | ,?\s+(?:last_time:\s*\d[\d.]*\s+)?data(?:_time)?: ) | \bms/batch \s+ (\d[\d.]*)
           | \b(?: batch_cost: | Batch\ \(t\): ) \s* (\d[\d.]*)",
     )
     .ok()
@@ -215,5 +216,8 @@ mod tests {
             assert_eq!(time(words), None, "{words}");
         }
         assert_eq!(time("Data Time 0.010 (0.020) Time 0.300 (0.310)"), Some(Seconds(0.3)));
+        // facebookresearch/detectron2, utils/events.py
+        let printed = "time: 0.3012  last_time: 0.2470  data_time: 0.0091  last_data_time: 0.0080   lr: 0.02";
+        assert_eq!(time(printed), Some(Seconds(0.3012)));
     }
 }
