@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use serde_json::Value;
 
 use super::{count_after, rounding, written_count};
 use crate::reading::{StatedCheckpointing, StatedSettings, StatedType};
@@ -18,6 +19,8 @@ const NUMBERS: &[(&str, Field)] = &[
     ("Number of trainable parameters =", |stated| &mut stated.trainable),
     // examples/pytorch/language-modeling/run_clm.py: "Training new model from scratch - Total size=".
     ("from scratch - Total size=", |stated| &mut stated.params),
+    // timm, `train.py`: `Model mobilenetv3_small_100 created, param count:2542856`.
+    (" created, param count:", |stated| &mut stated.params),
     // nanoGPT, `model.py` and `train.py`. Its count leaves the position embeddings out.
     ("number of parameters: ", |stated| &mut stated.params),
     ("tokens per iteration will be: ", |stated| &mut stated.tokens),
@@ -54,8 +57,17 @@ static OWN_COUNT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
+/// How a script names the count of its model in a line of JSON.
+const COUNTS: [&str; 6] =
+    ["n_params", "num_params", "total_params", "num_parameters", "n_parameters", "total_parameters"];
+
 fn own_count(line: &str) -> Option<u64> {
     let lower = line.to_ascii_lowercase();
+    let is_json = line.trim_start().starts_with('{') && lower.contains("param") && !lower.contains("trainable");
+    if let Some(Value::Object(told)) = is_json.then(|| serde_json::from_str(line).ok()).flatten() {
+        let mut counts = COUNTS.iter().filter_map(|name| told.get(*name)?.as_u64());
+        return counts.next().filter(|count| counts.next().is_none() && *count >= LEAST_PARAMETERS);
+    }
     if line.len() > 200 || lower.matches("param").count() != 1 {
         return None;
     }

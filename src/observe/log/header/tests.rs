@@ -99,6 +99,8 @@ fn a_scripts_own_count_of_its_model() {
         ("2026-03-01 10:00:00.123 | INFO     | __main__:main:33 - TinyGPT with 124M parameters", 124_000_000),
         ("INFO:__main__:n_params=8030261248", 8_030_261_248),
         ("[rank0] #params: 7.5B", 7_500_000_000),
+        (r#"{"config": {"n_layer": 6}, "n_params": 3840000}"#, 3_840_000),
+        ("Model mobilenetv3_small_100 created, param count:2542856", 2_542_856),
     ] {
         let stated = read(line);
         assert_eq!((stated.params, stated.trainable), (Some(params), None), "{line}");
@@ -114,6 +116,8 @@ fn a_scripts_own_count_of_its_model() {
         "parameters: 26",
         "model parameters on rank 0: 5M of 10M",
         "params 5.47M loss 2.0",
+        r#"{"step": 5, "n_params": 12, "loss": 2.0}"#,
+        r#"{"total_params": 5000000, "trainable_params": 3000}"#,
         "generator parameters: 5,000,000, discriminator parameters: 3,000,000",
     ] {
         assert_eq!(read(line).params, None, "{line}");
