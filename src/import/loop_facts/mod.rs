@@ -151,6 +151,9 @@ impl Script<'_> {
         if self.picks_optimizer() || OTHER_OPTIMIZERS.iter().any(|part| self.text.contains(part)) {
             return None;
         }
+        if let Some(word) = self.made_by_timm() {
+            return Some(Setting::new(word, self.says("args.opt")));
+        }
         let word = match own_loop::optimizer(self.text, self.reader, &|_| Some(false))? {
             "adamw" | "adam" | "adamw_hf" | "adamw_torch_fused" | "fusedadam" => "adamw",
             "adamw_8bit" | "adam_8bit" => "adamw-8bit",
@@ -159,6 +162,21 @@ impl Script<'_> {
             _ => return None,
         };
         Some(Setting::new(word, self.says("its optimizer")))
+    }
+
+    /// timm's factory takes the name of the optimizer, and its momentum, from the arguments (timm/optim/_optim_factory.py,
+    /// `optimizer_kwargs` and `create_optimizer_v2`).
+    fn made_by_timm(&self) -> Option<&'static str> {
+        let by_arguments = self.has(&["create_optimizer_v2("]) && self.has(&["optimizer_kwargs(cfg=args)"]);
+        let named = by_arguments.then(|| self.reader.expression("args.opt")).flatten()?;
+        let has_momentum = || self.reader.expression("args.momentum")?.as_f64().map(|share| share > 0.0);
+        match named.as_str()?.to_lowercase().as_str() {
+            "adam" | "adamw" => Some("adamw"),
+            "sgd" | "momentum" => has_momentum()?.then_some("sgd-momentum"),
+            "lion" => Some("lion"),
+            "adafactor" => Some("adafactor"),
+            _ => None,
+        }
     }
 
     fn checkpointing(&self) -> Option<Setting<&'static str>> {

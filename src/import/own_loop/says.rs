@@ -18,6 +18,8 @@ pub fn loader_batch(text: &str) -> Option<String> {
     for parts in calls(text, "DataLoader") {
         let keyword = parts.iter().find_map(|part| part.trim().strip_prefix("batch_size"));
         let value = keyword.and_then(|rest| rest.trim_start().strip_prefix('='));
+        let spread = parts.iter().find_map(|part| spread_batch(text, part.trim().strip_prefix("**")?));
+        let value = value.or(spread.as_deref());
         let places: Vec<&String> = parts.iter().take_while(|part| !part.contains('=')).collect();
         let Some(value) = value.or_else(|| places.get(1).map(|part| part.as_str())) else { continue };
         // `per_device_train_batch_size` is no development set's.
@@ -36,6 +38,32 @@ pub fn loader_batch(text: &str) -> Option<String> {
         [only] => Some(only.clone()),
         _ => None,
     }
+}
+
+/// The batch of keywords that a loader takes from a dictionary (`train_kwargs = {'batch_size': args.batch_size}`, as
+/// pytorch/examples' mnist/main.py has it); none where another is put into it later.
+fn spread_batch(text: &str, name: &str) -> Option<String> {
+    let is_other = |line: &str| {
+        line.contains("batch_size") && [".update(", "["].iter().any(|way| line.contains(&format!("{name}{way}")))
+    };
+    if name.is_empty() || code(text).any(is_other) {
+        return None;
+    }
+    let mut made = text.match_indices(name).filter_map(|(at, _)| {
+        let begins =
+            text[..at].lines().next_back().is_none_or(|line| line.trim().is_empty() || text[..at].ends_with('\n'));
+        let value = text[at + name.len()..].trim_start_matches(' ').strip_prefix('=')?.trim_start_matches(' ');
+        (begins && value.starts_with(['{', 'd'])).then_some(value)
+    });
+    let made = made.next().filter(|_| made.next().is_none())?;
+    let (inside, mark) = match made.strip_prefix('{') {
+        Some(inside) => (inside, ':'),
+        None => (made.strip_prefix("dict(")?, '='),
+    };
+    arguments(inside).into_iter().find_map(|part| {
+        let (key, value) = part.split_once(mark)?;
+        (key.trim().trim_matches(['"', '\'']) == "batch_size").then(|| value.trim().to_owned())
+    })
 }
 
 /// Whether DeepSpeed makes the loader itself, by the batch of its own configuration (`deepspeed.initialize`,
@@ -273,7 +301,24 @@ pub fn wrapper(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::runs;
+    use super::{loader_batch, runs};
+
+    /// pytorch/examples, mnist/main.py.
+    #[test]
+    fn a_loader_takes_its_batch_from_a_dictionary() {
+        let script = |line: &str| {
+            format!(
+                "def main():\n    train_kwargs = {{'batch_size': args.batch_size}}\n    test_kwargs = {{'batch_size': \
+                 args.test_batch_size}}\n    cuda_kwargs = {{'num_workers': 1, 'shuffle': True}}\n    \
+                 train_kwargs.update(cuda_kwargs)\n{line}    train_loader = DataLoader(dataset1,**train_kwargs)\n    \
+                 test_loader = DataLoader(dataset2, **test_kwargs)\n"
+            )
+        };
+        assert_eq!(loader_batch(&script("")).as_deref(), Some("args.batch_size"));
+        assert_eq!(loader_batch(&script("    train_kwargs['batch_size'] = 8\n")), None);
+        let made = "kwargs = dict(batch_size=16, shuffle=True)\nloader = DataLoader(data, **kwargs)\n";
+        assert_eq!(loader_batch(made).as_deref(), Some("16"));
+    }
 
     #[test]
     fn a_call_in_a_comment_does_not_run() {

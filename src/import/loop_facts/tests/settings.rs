@@ -168,3 +168,41 @@ fn a_function_for_recomputation_that_takes_no_inputs_recomputes_nothing() {
     let given = told(vec![("unet.py", &*run.leak())].leak(), "python unet.py", &[]);
     assert_eq!(value(&given, CHECKPOINTING), Some("full"), "{given:?}");
 }
+
+/// pytorch-image-models, train.py.
+const TIMM: &[(&str, &str)] = &[(
+    "train.py",
+    r#"
+import argparse
+import torch
+from timm import create_model
+from timm.optim import create_optimizer_v2, optimizer_kwargs
+parser = argparse.ArgumentParser()
+parser.add_argument('--model', default='resnet50')
+parser.add_argument('--opt', default='sgd', type=str)
+parser.add_argument('--momentum', type=float, default=0.9)
+parser.add_argument('-b', '--batch-size', type=int, default=16)
+args = parser.parse_args()
+model = create_model(args.model)
+optimizer = create_optimizer_v2(model, **optimizer_kwargs(cfg=args))
+loader = torch.utils.data.DataLoader(data, batch_size=args.batch_size)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    optimizer.step()
+"#,
+)];
+
+#[test]
+fn timms_factory_takes_its_optimizer_from_the_arguments() {
+    for (words, optimizer) in [
+        ("", Some("sgd-momentum by train.py: args.opt")),
+        (" --opt adamw", Some("adamw by train.py: args.opt")),
+        (" --momentum 0", None),
+        (" --opt lamb", None),
+    ] {
+        let told = told(TIMM, &format!("python train.py{words}"), &[]);
+        assert_eq!(told.get(OPTIMIZER).map(String::as_str), optimizer, "{words}");
+    }
+}
