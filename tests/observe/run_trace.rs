@@ -24,7 +24,8 @@ if sys.argv[1:] == ['checkpointed']:
 optimizer = torch.optim.AdamW(model.parameters())
 for step in range(6):
     ids = torch.randint(100, (5, 48))
-    loss = F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+    with torch.autocast('cpu', dtype=torch.bfloat16, enabled='autocast' in sys.argv):
+        loss = F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -122,6 +123,24 @@ fn a_step_of_a_run_becomes_a_tape_and_the_run_stays_what_it_is() {
     // As in `traced`: the model's parameters, and 5 x 48 tokens through its matrices.
     assert_eq!(report["params"]["total"], 3200 + 6 * (64 + 2048 + 64 + 2048 + 32) + 3300);
     assert_eq!(report["flops"]["forward"], 2.0 * 240.0 * (6.0 * 4096.0 + 3200.0));
+}
+
+/// On a CPU, too, a step in autocast is one of mixed precision and none of fp32.
+#[test]
+fn a_step_under_autocast_becomes_a_tape_of_mixed_precision() {
+    if torch().is_none_or(|version| version < (2, 1)) {
+        return;
+    }
+    let folder = folder();
+    let run = ["run", "--quiet", "--trace", "run.tape.json.gz", "--", &python(), "train.py", "autocast"];
+    let out = memwall(folder.path(), &run);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let predicts = |precision: &str| {
+        let plan = format!("model: {{trace: run.tape.json.gz}}\ntraining: {{precision: {precision}}}\n");
+        std::fs::write(folder.path().join("plan.yaml"), plan).unwrap();
+        memwall(folder.path(), &["predict", "--format", "json", "plan.yaml"]).status.success()
+    };
+    assert_eq!(["bf16-mixed", "fp32"].map(predicts), [true, false], "{}", text(&out.stderr));
 }
 
 /// 256 samples of 1024 in fp32 are 1 MiB; the first layer keeps them. 4096 of each are 4 MiB: what the activation made, which
