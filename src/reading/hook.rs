@@ -114,6 +114,8 @@ pub struct HookAbout {
     pub dtypes: Vec<(String, u64)>,
     /// Whether its blocks are computed again for the backward pass, where its modules say so.
     pub checkpointed: Option<bool>,
+    /// A second optimizer's class, and the parameters that it trains beside the model's.
+    pub beside: Option<(String, u64)>,
     /// Why modules are not looked into.
     pub no_modules: Option<String>,
     /// Optimizer steps of this process from its beginning to its end, where its trainer knows them.
@@ -209,6 +211,10 @@ pub struct HookModules {
     pub step: u64,
     /// Whether forward and backward figures are the allocator's; else they are sums of saved tensors.
     pub by_allocator: bool,
+    /// Passes of the model in the step, forward and backward; none where two cannot be told apart.
+    pub passes: Option<u64>,
+    /// What a layer took that has the length before the samples: both.
+    pub length_first: Option<(u64, u64)>,
     /// Everything that the forward pass of a micro batch saved for the backward pass, parameters aside.
     pub saved: Bytes,
     /// By kind: layers of a list are counted together.

@@ -23,7 +23,11 @@ impl InputShape {
         let are_all = |(samples, length): &(u64, u64)| {
             tokens.is_some_and(|tokens| tokens.is_multiple_of(samples.saturating_mul(*length)))
         };
-        Self::largest(shapes.filter(are_all))
+        // `torch.nn.LSTM` takes the length first by itself, and is often given the samples first all the same: nobody knows
+        // which of both is which.
+        let is_clear =
+            |(samples, length): &(u64, u64)| samples == length || modules.length_first != Some((*samples, *length));
+        Self::largest(shapes.filter(are_all).filter(is_clear))
     }
 
     /// By the square picture that a convolution took: later ones see less.

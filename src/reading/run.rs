@@ -1,6 +1,6 @@
 //! News of a run besides its devices: its log and the hooks in its processes.
 
-use super::{Absence, HookLosses, HookedRun, OutOfMemory, ProcessWait, Progress};
+use super::{Absence, HookLosses, HookedRun, HostProcess, OutOfMemory, ProcessWait, Progress};
 
 /// What is known of the followed run, and of every process with a hook in it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -114,4 +114,22 @@ pub fn exit_words(code: u32) -> String {
         Some(other) => format!("signal {other}"),
     };
     format!("{name}, exit {code}")
+}
+
+impl HostProcess {
+    /// Whether it is a `memwall run`, which holds nothing of the run that it has started.
+    ///
+    /// ```
+    /// use memwall_core::reading::{HostProcess, Moment, Reading};
+    ///
+    /// let of = |command: &str| HostProcess { command: Reading::measured(command.into(), Moment(0)), ..HostProcess::default() };
+    /// assert!(of("/usr/bin/memwall run -- python train.py").starts_run());
+    /// assert!(!of("python train.py run").starts_run());
+    /// ```
+    #[must_use]
+    pub fn starts_run(&self) -> bool {
+        let mut words = self.command.value().into_iter().flat_map(|command| command.split(' '));
+        let is_memwall = words.next().is_some_and(|program| std::path::Path::new(program).ends_with("memwall"));
+        is_memwall && words.next() == Some("run")
+    }
 }

@@ -1,7 +1,7 @@
 """A language model on a CPU of whose step `tests/observe/hook/passes.rs` knows everything: two passes of 3 samples of 5
 ids, tied ends, a checkpointed block behind frozen embeddings, and a loss that is a module and takes as many labels.
-Arguments: how many steps, and `plain`, `compiled` or `parts`: with a part of 8 x 20 beside it, which one optimizer trains
-with its block."""
+Arguments: how many steps, and `plain`, `compiled`, `parts` or `rivals`: with a part of 8 x 20 beside it, which the same
+optimizer trains as its block, or one of its own."""
 
 import sys
 import time
@@ -37,8 +37,9 @@ class Loss(torch.nn.Module):
 
 model, loss = Language(), Loss()
 called = torch.compile(model, backend="eager") if sys.argv[2] == "compiled" else model
-critic = torch.nn.Linear(8, 20, bias=False) if sys.argv[2] == "parts" else None
-beside = [] if critic is None else list(critic.parameters())
+critic = torch.nn.Linear(8, 20, bias=False) if sys.argv[2] in ("parts", "rivals") else None
+rival = torch.optim.AdamW(critic.parameters(), lr=1e-3) if sys.argv[2] == "rivals" else None
+beside = [] if critic is None or rival else list(critic.parameters())
 optimizer = torch.optim.AdamW([*model.block.parameters(), *beside], lr=1e-3)
 for step in range(int(sys.argv[1])):
     for _ in range(2):
@@ -47,5 +48,7 @@ for step in range(int(sys.argv[1])):
         if critic is not None:
             critic(torch.randn(3, 8)).sum().backward()
     optimizer.step()
+    if rival:
+        rival.step()
     optimizer.zero_grad()
     time.sleep(0.02)

@@ -14,7 +14,7 @@ pub(super) fn told(modules: Option<&HookModules>, tokens: Option<u64>, job: &Job
     let told = [
         batch.map(|batch| samples(batch, job)),
         batch.and_then(|batch| length(batch, job)),
-        tokens.and_then(|tokens| passes(tokens, batch, job)),
+        tokens.and_then(|tokens| passes(tokens, batch, job)).or_else(|| counted_passes(modules?, job)),
     ];
     told.into_iter().flatten()
 }
@@ -96,6 +96,20 @@ fn length(batch: InputShape, job: &Job) -> Option<ToldSetting> {
         .then(|| ToldSetting::number(keys::model::sequence_length, runs, planned, words))
 }
 
+/// Passes of a step as the hook has counted them, of a model that takes no tokens.
+fn counted_passes(modules: &HookModules, job: &Job) -> Option<ToldSetting> {
+    let (runs, planned) = (modules.passes?, job.batch.accumulation);
+    let whole = job.degrees.tensor == 1 && job.degrees.pipeline == 1 && job.degrees.context == 1;
+    // Of ids the tokens of a step tell more.
+    let takes_tokens = job.decoder().is_some() && job.batch.image == 0;
+    (whole && !takes_tokens).then(|| passes_setting(runs, planned))
+}
+
+fn passes_setting(runs: u64, planned: u64) -> ToldSetting {
+    let words = || format!("{} a step, the plan {}", counted(runs, "pass", "passes"), grouped(planned));
+    ToldSetting::number(keys::training::gradient_accumulation_steps, runs, planned, words)
+}
+
 /// Passes of a step on one GPU, by the tokens of both; tokens alone where no pass was looked into.
 fn passes(runs: u64, batch: Option<InputShape>, job: &Job) -> Option<ToldSetting> {
     let planned = &job.batch;
@@ -105,9 +119,7 @@ fn passes(runs: u64, batch: Option<InputShape>, job: &Job) -> Option<ToldSetting
         return None;
     }
     if let Some(passes) = batch.filter(|_| planned.target == 0).and_then(|batch| batch.passes(runs)) {
-        let words =
-            || format!("{} a step, the plan {}", counted(passes, "pass", "passes"), grouped(planned.accumulation));
-        return Some(ToldSetting::number(key, passes, planned.accumulation, words));
+        return Some(passes_setting(passes, planned.accumulation));
     }
     let expected = tokens_of_rank(job);
     let words = format!("{} tokens a step and GPU, the plan {}", grouped(runs), grouped(expected));

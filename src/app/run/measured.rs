@@ -44,13 +44,14 @@ fn model(about: &HookAbout, modules: Option<&HookModules>) -> String {
 fn batch(run: &HookedRun) -> Option<String> {
     let tokens = run.step.as_ref().and_then(|step| step.tokens);
     let modules = run.modules.as_ref()?;
+    let a_step = |passes: Option<u64>| passes.map_or_else(String::new, |passes| format!(", {passes} a step"));
     if let Some(shape) = InputShape::of_tokens(modules, tokens) {
-        let passes = tokens.and_then(|tokens| shape.passes(tokens)).filter(|passes| *passes > 0);
-        let passes = passes.map_or_else(String::new, |passes| format!(", {passes} a step"));
+        let passes = a_step(tokens.and_then(|tokens| shape.passes(tokens)).filter(|passes| *passes > 0));
         return Some(format!("passes of {} samples of {} tokens{passes}", grouped(shape.samples), shape.length));
     }
     let images = InputShape::of_images(modules)?;
-    Some(format!("passes of {} images of {} pixels a side", grouped(images.samples), images.length))
+    let passes = a_step(modules.passes);
+    Some(format!("passes of {} images of {} pixels a side{passes}", grouped(images.samples), images.length))
 }
 
 /// `step 198 of 400, 21.3 ms each, loss 0.06, ETA 4 s`; where nobody counts steps, `1.25 epochs done` in their place.
@@ -94,7 +95,7 @@ pub fn loss_words(loss: f64) -> String {
 fn resident(state: &State) -> Option<String> {
     let on_cpu = state.run.telemetry.uses_no_gpu(&state.monitor, state.now);
     let attached = state.monitor.attached.as_ref().filter(|_| on_cpu)?;
-    let host = state.monitor.host(attached.pid).filter(|host| attached.is(host))?;
+    let host = state.monitor.host(attached.pid).filter(|host| attached.is(host) && !host.starts_run())?;
     let is_over = state.run.telemetry.ended(&state.monitor, state.now).is_some();
     Some(format!("{} resident now", host.resident.value().filter(|_| !is_over)?))
 }

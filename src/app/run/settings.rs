@@ -88,8 +88,9 @@ impl ToldSettings {
             about.and_then(|about| checkpointing(about, job)),
             about.and_then(|about| adapters(about, job)),
         ];
+        let beside = about.and_then(second_optimizer);
         Self {
-            keys: told.into_iter().flatten().chain(batch::told(modules, tokens, job)).collect(),
+            keys: told.into_iter().flatten().chain(batch::told(modules, tokens, job)).chain(beside).collect(),
             machine: about.and_then(|about| threads(about, job)),
             same_tokens: batch::tokens_are_as_planned(tokens, job),
             first_look: first.map_or_else(Vec::new, |first| batch::told(modules, Some(first), job).collect()),
@@ -207,6 +208,9 @@ fn optimizer(about: &HookAbout, job: &Job) -> Option<ToldSetting> {
         "lion" => &[O::Lion],
         "muon" => &[O::Muon],
         "rmsprop" => &[O::Rmsprop],
+        // No plan has these: one says what holds as many states of each parameter (torch/optim, `_init_group`).
+        "adagrad" => &[O::Rmsprop, O::SgdMomentum],
+        "adadelta" | "adamax" | "nadam" | "radam" => &[O::Adamw, O::AdamwFused, O::AdamwLoop],
         _ => return None,
     };
     let planned = job.training.optimizer;
@@ -214,6 +218,13 @@ fn optimizer(about: &HookAbout, job: &Job) -> Option<ToldSetting> {
         (!alike.contains(&planned)).then(|| format!("optimizer {}, the plan's is {}", about.optimizer, planned.name()));
     let values = alike.iter().map(|one| one.name().to_owned()).collect();
     Some(ToldSetting { key: keys::training::optimizer, values, words })
+}
+
+/// A model beside the plan's, such as a generator's critic: its passes and states are what no cause in the plan explains.
+fn second_optimizer(about: &HookAbout) -> Option<ToldSetting> {
+    let (class, count) = about.beside.as_ref()?;
+    let words = format!("a second optimizer ({class}) for {} parameters beside its model's", parameter_count(*count));
+    Some(ToldSetting::otherwise(keys::model::preset, words))
 }
 
 /// Whether blocks are computed again; none of what only parts of them do.

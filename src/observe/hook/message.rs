@@ -119,6 +119,7 @@ struct RawAbout {
     no_modules: Option<String>,
     checkpointed: Option<bool>,
     total_steps: Option<u64>,
+    beside: Option<(String, u64)>,
 }
 
 impl From<RawAbout> for HookAbout {
@@ -149,6 +150,7 @@ impl From<RawAbout> for HookAbout {
             dtypes,
             no_modules: raw.no_modules.map(cut),
             checkpointed: raw.checkpointed,
+            beside: raw.beside.map(|(class, count)| (cut(class), count)),
             total_steps: raw.total_steps.filter(|total| *total > 0),
         }
     }
@@ -253,6 +255,8 @@ struct RawModules {
     step: u64,
     measured: String,
     saved: u64,
+    passes: Option<u64>,
+    length_first: Option<(u64, u64)>,
     #[serde(default)]
     left_out: u64,
     modules: Vec<RawKind>,
@@ -300,6 +304,8 @@ impl From<RawModules> for HookModules {
         Self {
             step: raw.step,
             by_allocator: raw.measured == "allocated",
+            passes: raw.passes.filter(|passes| *passes > 0),
+            length_first: raw.length_first,
             saved: Bytes(raw.saved),
             kinds: kinds.collect(),
             blocks: blocks.collect(),

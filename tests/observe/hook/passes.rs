@@ -33,7 +33,9 @@ fn a_pass_counts_once_and_so_does_a_shared_parameter() {
     // No module says so: it runs again, which PyTorch before 2.0 does not tell.
     let tells = super::python("import torch; torch._C._current_graph_task_id").is_some();
     assert_eq!(about.checkpointed, tells.then_some(true));
-    let kinds = run.modules.unwrap().kinds;
+    let modules = run.modules.unwrap();
+    assert_eq!(modules.passes, Some(2));
+    let kinds = modules.kinds;
     let params: Vec<(&str, u64)> = ["embed", "block", "head", "spare"]
         .map(|name| (name, kinds.iter().find(|kind| kind.name == name).unwrap().params))
         .into();
@@ -50,6 +52,16 @@ fn what_one_optimizer_trains_in_several_parts_is_counted_together() {
     let about = run.about.unwrap();
     assert_eq!((about.params, about.trainable, about.params_are_all), (408, 248, true));
     assert_eq!(about.model, None);
+}
+
+/// Of a generator and its critic nobody knows for which of both the model's passes were. The critic has 8 x 20 parameters.
+#[test]
+fn passes_of_a_model_are_not_counted_beside_a_second_optimizer() {
+    let Some(python) = python("import torch.utils.checkpoint") else { return };
+    let meeting = Meeting::new();
+    let run = told(&meeting, &python, "rivals", |run| run.modules.is_some() && run.about.is_some());
+    assert_eq!(run.modules.unwrap().passes, None);
+    assert_eq!(run.about.unwrap().beside, Some(("AdamW".to_owned(), 160)));
 }
 
 /// Modules of a compiled model are not looked into, which would compile it again; its class and its count are known.

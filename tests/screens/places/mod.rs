@@ -103,6 +103,8 @@ fn layers_of_the_run_stand_beside_those_of_its_plan() {
     let modules = HookModules {
         step: 12,
         by_allocator: true,
+        passes: Some(1),
+        length_first: None,
         saved: gibibytes(10.5),
         kinds: Vec::new(),
         blocks: (0..40).map(block).collect(),

@@ -45,8 +45,7 @@ fn run(dtype: &str, tokens: u64) -> HookedRun {
         kind("transformer.wte", "Embedding", 38_597_376, &[4, 128], "float32"),
         kind("transformer.h.*.mlp.c_fc", "Conv1D", 28_348_416, &[4, 128, 768], dtype),
     ];
-    let modules =
-        HookModules { step: 1, by_allocator: false, saved: Bytes::ZERO, kinds, blocks: Vec::new(), left_out: 0 };
+    let modules = HookModules { step: 1, kinds, ..HookModules::default() };
     let step = HookStep {
         step: 3,
         step_time: Reading::not_read(),
@@ -237,4 +236,65 @@ fn pictures_beside_a_tape_tell_their_samples() {
     assert_eq!(see(8, 8), Vec::<String>::new());
     // Frames of 4 films of 8 each.
     assert_eq!(see(4, 32), Vec::<String>::new());
+}
+
+/// Two passes of 4 images make a step: the plan has one, or the two that it does.
+#[test]
+fn passes_of_a_model_without_tokens_are_those_that_the_hook_has_counted() {
+    let planned = |training: &str| {
+        let text = format!(
+            "model: {{preset: resnet-50, batch_size: 8}}\ntraining: {{precision: fp32, optimizer: adamw, {training}}}"
+        );
+        let plan = plan_of(&Document::parse(&text).unwrap(), std::path::Path::new("")).unwrap();
+        Job::resolve(&plan, &Catalog::embedded().unwrap()).unwrap()
+    };
+    let kinds = vec![kind("conv1", "Conv2d", 9_408, &[4, 3, 224, 224], "float32")];
+    let mut run = run("float32", 512);
+    run.modules = Some(HookModules { step: 3, kinds, passes: Some(2), ..HookModules::default() });
+    run.step.as_mut().unwrap().tokens = None;
+    let words = |run: &HookedRun, training: &str| ToldSettings::of(run, &planned(training)).words();
+    let one = "micro_batch_size: 4, gradient_accumulation_steps: 1";
+    let two = "micro_batch_size: 4, gradient_accumulation_steps: 2";
+    assert_eq!(words(&run, two), Vec::<String>::new());
+    run.modules.as_mut().unwrap().passes = Some(1);
+    assert_eq!(words(&run, two), ["1 pass a step, the plan 2"]);
+    run.modules.as_mut().unwrap().passes = None;
+    assert_eq!(words(&run, one), Vec::<String>::new());
+}
+
+/// Adadelta holds two states of each parameter, as AdamW does; a generator's optimizer trains beside its critic's.
+#[test]
+fn optimizers_that_no_plan_has_and_a_second_one_are_told() {
+    let batch = "precision: fp32, micro_batch_size: 4, gradient_accumulation_steps: 1";
+    let mut run = run("float32", 512);
+    run.modules = None;
+    run.step = None;
+    let words = |run: &HookedRun, optimizer: &str| {
+        ToldSettings::of(run, &job(&format!("{batch}, optimizer: {optimizer}"))).words()
+    };
+    let trains = |run: &mut HookedRun, class: &str| class.clone_into(&mut run.about.as_mut().unwrap().optimizer);
+    trains(&mut run, "Adadelta");
+    assert_eq!(words(&run, "sgd"), ["optimizer Adadelta, the plan's is sgd"]);
+    assert_eq!(words(&run, "adamw"), Vec::<String>::new());
+    trains(&mut run, "Adagrad");
+    assert_eq!(words(&run, "rmsprop"), Vec::<String>::new());
+    assert_eq!(words(&run, "sgd"), ["optimizer Adagrad, the plan's is sgd"]);
+    trains(&mut run, "AdamW");
+    run.about.as_mut().unwrap().beside = Some(("Adam".to_owned(), 3_576_704));
+    let told = ToldSettings::of(&run, &job(&format!("{batch}, optimizer: adamw")));
+    assert_eq!(told.words(), ["a second optimizer (Adam) for 3 576 704 parameters beside its model's"]);
+    assert!(!told.agree_with(&Change::to("training.gradient_accumulation_steps", "4")));
+}
+
+/// `torch.nn.LSTM` takes the length first by itself (`batch_first=False`): of 128 x 4 ids only the product is known.
+#[test]
+fn samples_that_may_lie_behind_their_length_are_not_told() {
+    let mut run = run("float32", 512);
+    let modules = run.modules.as_mut().unwrap();
+    modules.kinds = vec![kind("encoder", "Embedding", 38_597_376, &[128, 4], "float32")];
+    let plan = job("precision: fp32, micro_batch_size: 8, gradient_accumulation_steps: 1");
+    let told = |run: &HookedRun| ToldSettings::of(run, &plan).words();
+    assert!(told(&run).contains(&"micro batch 128, the plan's is 8".to_owned()));
+    run.modules.as_mut().unwrap().length_first = Some((128, 4));
+    assert_eq!(told(&run), ["512 tokens a step and GPU, the plan 2 048"]);
 }

@@ -56,6 +56,8 @@ class _Hook:
         self.faults = 0
         self.steps = 0
         self.leader = None
+        # A second optimizer was seen: what the model takes between two steps of the first may be for the other.
+        self.others = None
         self.started = None
         self.due = float("-inf")
         self.told_at = None
@@ -92,6 +94,8 @@ class _Hook:
         """Called behind every optimizer step. Nearly all of them are counted and no more."""
         # Several optimizers may make one step: the first one counts.
         if self.leader != id(optimizer) and not self._leads(optimizer):
+            if self.others is None:
+                self.others = _weak(optimizer)
             return
         self.steps += 1
         now = time.perf_counter()
@@ -248,6 +252,8 @@ class _Hook:
         self.model = sampler.model
         self.recomputes |= sampler.recomputed
         self.tokens = sampler.tokens or self.tokens
+        if self.others is not None:
+            sampler.passes = None
         self.modules = sampler.report(self.pid, self.steps)
         self.about = self._about(optimizer)
         self.wire.send(self.about)
@@ -265,6 +271,8 @@ class _Hook:
     def _finish_first(self, optimizer):
         sampler, self.first = self.first, None
         sampler.stop()
+        # Who else trains in it nobody knows so early.
+        sampler.passes = None
         if sampler.model is not None:
             self.model, self.tokens, self.recomputes = sampler.model, sampler.tokens, sampler.recomputed
             self.modules = sampler.report(self.pid, self.steps)
@@ -339,6 +347,11 @@ class _Hook:
             if is_model:
                 about["model"] = type(_unwrapped(self.model)).__name__[:80]
             about["checkpointed"] = self.recomputes or _checkpointed(self.model)
+            other = self.others() if self.others is not None else None
+            known = {id(parameter) for parameter in parameters}
+            trained = [one for group in getattr(other, "param_groups", ()) for one in group["params"] if id(one) not in known]
+            if trained:
+                about["beside"] = [type(other).__name__[:80], sum(_count(parameter) for parameter in trained)]
         if self.total is not None:
             about["total_steps"] = self.total
         if _compiles():

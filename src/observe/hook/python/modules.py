@@ -4,6 +4,9 @@
 _MOST_KINDS = 96
 _MOST_BLOCKS = 160
 
+# Outputs of a model of which any may be the one that goes backward.
+_MOST_OUTPUTS = 16
+
 
 class _Sampler:
     """Watches the modules for one step: what each keeps for the backward pass, and allocated
@@ -21,6 +24,9 @@ class _Sampler:
         self.takers = {}
         self.root = None
         self.counted = False
+        # Passes of the model in this step, each with a backward pass behind it; none where two cannot be told apart.
+        self.passes = 0
+        self.is_open = False
         self.saved = 0
         self.alive = 0
         self.live = {}
@@ -68,6 +74,7 @@ class _Sampler:
                 # Later micro batches of the step count for their tokens alone.
                 if module is self.model:
                     self.root, self.counted = id(module), False
+                    self._count_pass()
                 if module is self.model or id(module) in self.takers:
                     self._count_tokens(module, inputs)
                 return
@@ -85,10 +92,27 @@ class _Sampler:
         if not self.own:
             self.own = {_storage(parameter) for parameter in module.parameters()}
         if self.model is None or _weight(module) > _weight(self.model):
-            self.model = module
+            self.model, self.passes, self.is_open = module, 0, False
         self.root, self.counted = id(module), False
+        if module is self.model:
+            self._count_pass()
         self.saving = self.torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack)
         self.saving.__enter__()
+
+    def _count_pass(self):
+        """A pass begins. Where none went backward since the last one, both may be of one micro batch (pairs that are
+        compared), or the loss may lie where nobody looks: nothing is told."""
+        if self.is_open:
+            self.passes = None
+        elif self.passes is not None:
+            self.passes += 1
+        self.is_open = True
+
+    def _await_backward(self, output):
+        values = output.values() if isinstance(output, dict) else output if isinstance(output, (tuple, list)) else (output,)
+        for value in list(values)[:_MOST_OUTPUTS]:
+            if isinstance(value, self.torch.Tensor) and value.requires_grad and value.grad_fn is not None:
+                value.register_hook(_Went(self))
 
     def _count_tokens(self, module, inputs):
         """The ids that a pass takes, where they come first: a model that is called by keywords hands them to its
@@ -130,6 +154,8 @@ class _Sampler:
 
     def _after(self, module, inputs, output):
         try:
+            if module is self.model and _thread() == self.thread and not self._in_backward():
+                self._await_backward(output)
             if not self.stack or self.stack[-1][0] != id(module) or _thread() != self.thread:
                 return
             _, saved, allocated, shape = self.stack.pop()
@@ -154,7 +180,7 @@ class _Sampler:
 
     def report(self, pid, step):
         """Rows by the kind of module, layers of a list counted together, and by block."""
-        kinds, blocks, counted = {}, {}, set()
+        kinds, blocks, counted, length_first = {}, {}, set(), None
         named = list(self.model.named_modules()) if self.model is not None else []
         for name, module in named:
             parts = [part for part in name.split(".") if part not in _WRAPPED]
@@ -168,6 +194,9 @@ class _Sampler:
                 if not own:
                     continue
                 row = [0, 0, 0, 0, None, None]
+            # torch.nn's recurrent layers and attention say whether samples come first in what they take.
+            if getattr(module, "batch_first", None) is False and row[4] is not None and len(row[4]) == 3:
+                length_first = list(row[4][:2])
             leaf = not any(True for _ in module.children())
             into = kinds.setdefault((kind, type(module).__name__), [0, 0, 0, 0, 0, 0, row[4], row[5], leaf])
             into[0] += 1
@@ -197,6 +226,10 @@ class _Sampler:
         ]
         rows.sort(key=lambda row: -max(row["saved"], row["param_bytes"]))
         message = {"v": VERSION, "kind": "modules", "pid": pid, "step": step, "at": time.time()}
+        if length_first is not None:
+            message["length_first"] = length_first
+        if self.passes and not self.is_open:
+            message["passes"] = self.passes
         message["measured"] = "allocated" if self.cuda else "saved"
         message["saved"] = self.saved
         message["left_out"] = max(len(rows) - _MOST_KINDS, 0) + max(len(blocks) - _MOST_BLOCKS, 0)
@@ -217,3 +250,17 @@ class _Reached:
             self.sampler.reached(self.row)
         except Exception:
             pass
+
+
+class _Went:
+    """Called with the gradient of an output of the model: its pass goes backward."""
+
+    def __init__(self, sampler):
+        self.sampler = sampler
+
+    def __call__(self, gradient):
+        sampler = self.sampler
+        sampler.is_open = False
+        if sampler.torch.is_grad_enabled():
+            # Of gradients that are part of the loss (create_graph) no pass is one of the step's alone.
+            sampler.passes = None

@@ -19,6 +19,12 @@ def _thread():
     return threading.get_ident()
 
 
+def _weak(value):
+    import weakref
+
+    return weakref.ref(value)
+
+
 def _first_tensor(torch, output):
     if isinstance(output, torch.Tensor):
         return output
