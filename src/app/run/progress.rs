@@ -88,9 +88,11 @@ impl Telemetry {
         let pid = attached.or_else(|| hook.map(|run| run.pid)).or(self.news.pid);
         let mut known = match (log, hooked) {
             (Some(log), Some(hooked)) => {
+                let passes = hook.and_then(|run| run.modules.as_ref()?.passes);
+                let of_passes = passes.and_then(|passes| counted_in_steps(log, &hooked, passes));
                 let step = self.counted_on(log, &hooked);
-                let is_hooks = self.takes_hooks_time(log, &hooked);
-                joined(log, hooked, step, is_hooks)
+                let is_hooks = of_passes.is_some() || self.takes_hooks_time(log, &hooked);
+                joined(of_passes.as_ref().unwrap_or(log), hooked, step, is_hooks)
             }
             (Some(log), None) => log.clone(),
             (None, Some(hooked)) => hooked,
@@ -110,6 +112,17 @@ impl Telemetry {
         }
         Some((pid, known))
     }
+}
+
+/// The log in steps, where it has counted the passes of the steps that the hook has: a bar of batches, of which several make a
+/// step.
+fn counted_in_steps(log: &Progress, hooked: &Progress, passes: u64) -> Option<Progress> {
+    let (by_log, by_hook) = (*log.step.value()?, *hooked.step.value()?);
+    let expected = by_hook.checked_mul(passes)?;
+    // Both are read at other moments.
+    let is_of_passes = passes > 1 && by_log.abs_diff(expected) <= (by_log / 10).max(2 * passes) && by_log > by_hook + 2;
+    let total_steps = log.total_steps.clone().map(|total| total / passes);
+    is_of_passes.then(|| Progress { step: hooked.step.clone(), total_steps, ..log.clone() })
 }
 
 /// Whether a log's steps may be batches, of which several make a step: those of a bar, or derived ones.
@@ -166,6 +179,24 @@ mod tests {
     use crate::units::Seconds;
 
     const NOW: Moment = Moment(1_000_000);
+
+    /// A bar of 81 batches of 10 000, of which four make a step: the hook has counted 20. One that counts steps says as many.
+    #[test]
+    fn a_bar_of_batches_is_told_in_steps_where_the_hook_counts_their_passes() {
+        let log = |step| Progress {
+            told_by: ProgressSource::Log(LogFormat::Bar),
+            step: Reading::estimated(step, NOW),
+            total_steps: Reading::measured(10_000, NOW),
+            ..Progress::default()
+        };
+        let hook = Progress { step: Reading::measured(20, NOW), ..Progress::default() };
+        let told = |step, passes| counted_in_steps(&log(step), &hook, passes);
+        let steps = told(81, 4).unwrap();
+        assert_eq!((steps.step.value(), steps.total_steps.value()), (Some(&20), Some(&2_500)));
+        assert_eq!(told(81, 1), None);
+        assert_eq!(told(20, 4), None, "it counts steps");
+        assert_eq!(told(5_080, 4), None, "it goes on from an earlier run");
+    }
 
     /// Lightning's bar: 18 batches at 0.75 s, of which two make a step of 1.5 s.
     #[test]
