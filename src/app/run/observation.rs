@@ -94,8 +94,8 @@ fn on_cpu(
     let pid = monitor.attached_here();
     let process = sample.processes.iter().find(|process| Some(process.pid) == pid);
     let resident = match process {
-        // A shell holds nothing of the runs that it has started.
-        Some(process) if run.news.runs_below.is_empty() => process.resident.clone(),
+        // A shell, or a `memwall run`, holds nothing of the runs that it has started.
+        Some(process) if run.news.runs_below.is_empty() && !process.starts_run() => process.resident.clone(),
         _ => Reading::not_read(),
     };
     let step = run.hooked(monitor, sample.at).and_then(|hooked| hooked.step.as_ref());
