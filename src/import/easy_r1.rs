@@ -116,8 +116,10 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         adapters::set(imported, Some(rank), (VERSION, 8), None);
         adapters::set_targets(imported, settings.texts("worker.actor.model.lora.target_modules"));
     } else {
-        // A rank of 0 makes no adapters, whatever they would leave out.
-        settings.accept("worker.actor.model.lora.exclude_modules");
+        // A rank of 0 makes no adapters, wherever they would be.
+        for name in ["exclude_modules", "target_modules"] {
+            settings.accept(&format!("worker.actor.model.lora.{name}"));
+        }
     }
     // Samples without their padding are at most as long as is counted; where a ratio is clipped changes nothing.
     for name in ["padding_free", "clip_ratio_high", "clip_ratio_low", "clip_ratio_dual"] {
