@@ -156,6 +156,8 @@ fn set(imported: &mut ImportedPlan, file: Settings, context: &ImportContext) {
         "training.include_performance_metrics",
         "model.load_pretrained_weights",
         "training.trainer_kwargs.max_seq_length",
+        // Samples of full length are counted, packed or not.
+        "training.trainer_kwargs.packing",
         "peft.lora_alpha",
         "peft.lora_init_weights",
     ] {
