@@ -166,8 +166,49 @@ fn trained_model(imported: &mut ImportedPlan, content: &str, context: &ImportCon
                 );
             }
         }
+        None if sized(imported, factory, content) => {}
         None => imported.miss(keys::model::preset, format!("TransformerConfig.{factory} is not in the catalogue")),
     }
+}
+
+/// OLMo 2's own small models, which nobody published (`src/olmo_core/nn/transformer/config.py`, `olmo2_*` and `llama_like`):
+/// width, layers and heads.
+const SIZES: [(&str, u64, u64, u64); 8] = [
+    ("olmo2_60M", 384, 8, 8),
+    ("olmo2_100M", 512, 12, 8),
+    ("olmo2_190M", 768, 12, 12),
+    ("olmo2_370M", 1024, 16, 16),
+    ("olmo2_600M", 1344, 16, 16),
+    ("olmo2_760M", 1536, 16, 16),
+    ("olmo2_1B", 2048, 18, 16),
+    ("olmo2_3B", 3328, 16, 16),
+];
+
+/// The words of `TokenizerConfig.dolma2` in whole 128s (`src/olmo_core/data/tokenizer.py`).
+const WORDS: u64 = 100_352;
+
+/// The sizes of such a model, where the script has the tokenizer that they are trained with.
+fn sized(imported: &mut ImportedPlan, factory: &str, content: &str) -> bool {
+    let Some((_, width, layers, heads)) = SIZES.iter().find(|(name, ..)| *name == factory).copied() else {
+        return false;
+    };
+    if !content.contains("TokenizerConfig.dolma2()") || !content.contains("padded_vocab_size()") {
+        return false;
+    }
+    // `int(1.5 * int(8 * d_model / 3))` in whole 256s.
+    let inner = (8 * width / 3 * 3 / 2).next_multiple_of(256);
+    let config = serde_json::json!({
+        "model_type": "olmo2",
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
+        "intermediate_size": inner,
+        "vocab_size": WORDS,
+        "tie_word_embeddings": false,
+    });
+    imported.say(keys::model::hf_config, config, Origin::Program(format!("TransformerConfig.{factory}")));
+    true
 }
 
 /// Lengths and batches, which are counted in tokens.
@@ -241,9 +282,11 @@ fn optimizer(imported: &mut ImportedPlan, given: &Settings, content: &str, cookb
     if !made {
         return imported.miss(keys::training::optimizer, "the optimizer that the script makes has no word in a plan");
     }
-    let alone = given.flag("foreach").filter(|found| !found.value);
+    let alone = given.flag("foreach").filter(|found| !found.value).map(|found| found.map(|_| "adamw-loop"));
+    // PyTorch's own class can be fused; the one that skips steps cannot.
+    let fused = given.on("fused").map(|found| found.map(|_| "adamw-fused"));
     let usual = || Setting::new("adamw", default("SkipStepAdamWConfig: foreach"));
-    imported.set(keys::training::optimizer, Some(alone.map_or_else(usual, |found| found.map(|_| "adamw-loop"))));
+    imported.set(keys::training::optimizer, Some(fused.or(alone).unwrap_or_else(usual)));
     common::say_foreach(imported);
     let decay = given.number("weight_decay").filter(|found| (0.0..=1.0).contains(&found.value));
     let decay =
