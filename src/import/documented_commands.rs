@@ -145,8 +145,11 @@ pub fn joined_lines(lines: &[&str]) -> Vec<(usize, String)> {
             let line = line.trim();
             let line =
                 line.strip_prefix("Usage:").unwrap_or(line).trim_start().trim_start_matches("$ ").trim_matches('`');
-            match line.strip_suffix('\\') {
-                Some(part) => whole.push_str(part),
+            match continued(line) {
+                Some(part) => {
+                    whole.push_str(part);
+                    at = next_options(lines, at);
+                }
                 None => {
                     whole.push_str(line);
                     break;
@@ -157,6 +160,21 @@ pub fn joined_lines(lines: &[&str]) -> Vec<(usize, String)> {
         found.push((start + 1, whole));
     }
     found
+}
+
+/// A line that goes on below it, without its stroke and the remark that a text has behind that.
+fn continued(line: &str) -> Option<&str> {
+    let (part, behind) = line.rsplit_once('\\')?;
+    let behind = behind.trim_start();
+    (behind.is_empty() || behind.starts_with('#')).then_some(part)
+}
+
+/// Where a command goes on that a text breaks by remarks of its options, at which a shell would end it.
+fn next_options(lines: &[&str], at: usize) -> usize {
+    let rest = lines.get(at..).unwrap_or_default();
+    let remarks = rest.iter().take_while(|line| line.trim().is_empty() || line.trim().starts_with('#')).count();
+    let options = rest.get(remarks).is_some_and(|line| line.trim().starts_with("--"));
+    if options { at + remarks } else { at }
 }
 
 /// The commands of a text one of whose words `put` replaces by the file.
@@ -194,7 +212,7 @@ fn assignment(line: &str) -> Option<(String, String)> {
     let line = line.trim();
     let (name, value) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;
     let is_name = name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
-    let value = value.trim_matches(['"', '\'']);
+    let value = value.split_once(" #").map_or(value, |(value, _)| value.trim_end()).trim_matches(['"', '\'']);
     let plain = !value.is_empty() && !value.contains(['$', '`', '"', '\'', ' ']);
     (is_name && plain && !name.starts_with(|letter: char| letter.is_ascii_digit()))
         .then(|| (name.to_owned(), value.to_owned()))
@@ -273,7 +291,7 @@ fn neighbours(word: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{assignment, is_module, is_registered, named, names, neighbours, starts};
+    use super::{assignment, is_module, is_registered, joined_lines, named, names, neighbours, starts};
 
     #[test]
     fn an_evaluation_is_none_whatever_it_evaluates() {
@@ -307,8 +325,21 @@ mod tests {
             set("export MODEL_NAME=\"CompVis/stable-diffusion-v1-4\"").as_deref(),
             Some("MODEL_NAME: CompVis/stable-diffusion-v1-4")
         );
+        assert_eq!(
+            set("MODEL_PATH=\"/models/Qwen3-8B\"  # [Required]").as_deref(),
+            Some("MODEL_PATH: /models/Qwen3-8B")
+        );
         assert_eq!(set("python train.py --lr=1e-4"), None);
         assert_eq!(set("OUT=$ROOT/out"), None);
+    }
+
+    #[test]
+    fn remarks_of_a_text_do_not_end_a_command() {
+        let lines =
+            ["torchrun train.py \\", "  # Core", "  --bf16 \\  # precision", "", "  # Data", "  --lr 1e-4", "# end"];
+        let joined = joined_lines(&lines);
+        assert_eq!(joined.first().map(|(_, whole)| whole.split_whitespace().count()), Some(5));
+        assert_eq!(joined_lines(&["python a.py \\", "# note", "next"]).len(), 2);
     }
 
     #[test]
