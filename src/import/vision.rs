@@ -9,7 +9,7 @@ use super::model;
 use super::origin::{Origin, Setting};
 use super::rows::not_modelled;
 use super::settings::Settings;
-use super::vision_parts::{PROJECTOR, WholeModel, llava_like, stated_parts};
+use super::vision_parts::{PROJECTOR, WholeModel, are_all, llava_like, stated_parts};
 use crate::plan::keys;
 
 /// Parameters of a tower and of what joins it to a language model, and whether they are trained.
@@ -329,6 +329,9 @@ fn set_whole(imported: &mut ImportedPlan, tower: &Tower, whole: &WholeModel) {
     let frozen = whole.stated || (tower.frozen && !tower.trained);
     if frozen && !adapted && !whole.frozen.is_empty() {
         let modules: Vec<String> = whole.frozen.iter().map(|module| (*module).to_owned()).collect();
+        if are_all(&whole.frozen) {
+            not_modelled(imported, "every part of the model is frozen: nothing trains until its arguments say what");
+        }
         imported.set(keys::training::frozen, Some(Setting::new(modules, origin)));
     }
     // LLaVA's own scripts make the projector anew behind the adapters (`llava/train/train.py`).

@@ -61,6 +61,11 @@ const PARTS: [PartWithArguments; 3] = [
     (&["language_model", "lm_head"], &[("tune_mm_llm", false), ("freeze_llm", true)]),
 ];
 
+/// Whether these are all parts of a model.
+pub fn are_all(modules: &[&str]) -> bool {
+    PARTS.iter().all(|(parts, _)| parts.iter().all(|part| modules.contains(part)))
+}
+
 /// What of a model with a tower does not train, where an argument of each part says so; none of those that adapters stand in.
 pub fn stated_parts(settings: &Settings) -> Option<Vec<&'static str>> {
     let mut frozen = Vec::new();
