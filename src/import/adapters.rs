@@ -172,6 +172,26 @@ pub fn reach_experts(imported: &ImportedPlan, mixtures: &[&str]) -> bool {
     mixes(imported, mixtures) && targets.as_array().is_some_and(|all| all.iter().any(reaches))
 }
 
+/// Takes adapters out of experts that are no linear layers, of models whose layers have no other MLP: attention's stay
+/// (`models/qwen3_moe/modeling_qwen3_moe.py` of transformers 5: the router is a parameter as well).
+pub fn leave_experts(imported: &mut ImportedPlan) {
+    const OF_ATTENTION: [&str; 4] = ["q_proj", "k_proj", "v_proj", "o_proj"];
+    const WITHOUT_OTHER_MLPS: [&str; 4] = ["mixtral-", "qwen3-30b-a3b", "qwen3-235b-a22b", "qwen3-coder-"];
+    let preset = imported.get(keys::model::preset).and_then(|found| found.value.as_str()).unwrap_or("");
+    let plain = WITHOUT_OTHER_MLPS.iter().any(|start| preset.starts_with(start));
+    let Some(found) = imported.get(keys::lora::targets).cloned().filter(|_| plain) else { return };
+    let asked: Vec<&str> =
+        found.value.as_array().map(|all| all.iter().filter_map(|name| name.as_str()).collect()).unwrap_or_default();
+    let all = ["all-linear", "all"].iter().any(|word| asked.contains(word));
+    let left: Vec<&str> = OF_ATTENTION.into_iter().filter(|name| all || asked.contains(name)).collect();
+    let others = asked.iter().any(|name| !OF_ATTENTION.contains(name));
+    if others && !left.is_empty() {
+        imported.say(keys::lora::targets, left, found.origin);
+        imported
+            .note("transformers 5 keeps experts in parameters that adapters of linear layers do not reach: none there");
+    }
+}
+
 /// Where adapters go on Megatron's layers (Megatron-Bridge, `peft/lora.py`), of which experts have the two of the MLP: a
 /// plan has those adapters only as every linear layer's.
 pub fn set_core_targets(imported: &mut ImportedPlan, found: Setting<Vec<String>>) {

@@ -309,6 +309,7 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCo
                 found.map(|names| names.into_iter().map(|name| name.replace("ALL", "all")).collect::<Vec<_>>())
             });
             adapters::set_targets(imported, targets);
+            swift_names::leave_experts(imported, settings);
             adapters::take_saved(imported, settings.texts("modules_to_save"));
             let dropout = settings.number("lora_dropout").filter(|found| (0.0..1.0).contains(&found.value));
             imported.set(keys::lora::dropout, dropout);

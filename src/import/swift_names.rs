@@ -8,6 +8,7 @@ use super::imported::ImportedPlan;
 use super::origin::Origin;
 use super::rows::not_modelled;
 use super::settings::{DefaultValue, Settings};
+use super::versions;
 
 const VERSION: &str = "ms-swift 2";
 
@@ -123,6 +124,17 @@ pub fn accept_usual(settings: &Settings) {
     const TOWER: &str = "vit_gradient_checkpointing";
     if settings.flag(TOWER).is_some_and(|found| found.value == settings.is("gradient_checkpointing")) {
         settings.accept(TOWER);
+    }
+    // Experts are timed as grouped.
+    if settings.text("experts_impl").is_some_and(|found| found.value == "grouped_mm") {
+        settings.accept("experts_impl");
+    }
+}
+
+/// `--experts_impl grouped_mm`, how experts are multiplied, only transformers 5 takes (`swift/model/register.py`).
+pub fn leave_experts(imported: &mut ImportedPlan, settings: &Settings) {
+    if settings.text("experts_impl").is_some_and(|found| found.value != "eager") {
+        versions::adapters_of_experts(imported);
     }
 }
 

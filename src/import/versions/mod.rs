@@ -171,12 +171,16 @@ fn eight_bits_of_embeddings(imported: &mut ImportedPlan) {
 
 /// transformers keeps the experts of a layer in one parameter each way since its fifth version (`models/qwen2_moe/
 /// modeling_qwen2_moe.py`, `Qwen2MoeExperts`): peft's adapters of linear layers do not reach them.
-fn adapters_of_experts(imported: &mut ImportedPlan) {
+pub fn adapters_of_experts(imported: &mut ImportedPlan) {
     // NeMo-Automodel looks for linear layers as peft does (`components/_peft/module_matcher.py`).
     const BY_PEFT: [&str; 7] =
         ["axolotl", "LLaMA-Factory", "transformers", "ms-swift", "Oumi", "NeMo-Automodel", "NeMo-RL"];
     let core = imported.get(keys::model::framework).is_some_and(|found| found.value == "megatron");
-    if BY_PEFT.contains(&imported.tool.as_str()) && !core && adapters::reach_experts(imported, &adapters::OF_LAYERS) {
+    if !BY_PEFT.contains(&imported.tool.as_str()) || core {
+        return;
+    }
+    adapters::leave_experts(imported);
+    if adapters::reach_experts(imported, &adapters::OF_LAYERS) {
         imported.note(
             "not modelled: transformers 5 keeps experts in parameters that adapters of linear layers do not reach; adapters in \
              every expert are counted",
