@@ -26,10 +26,12 @@ const ALL: &[&str] = &["rms_norm", "rope", "glu"];
 fn of_kind(kind: &str) -> Option<KindKernels> {
     let (modules, fused_loss) = match kind {
         "llama" | "smollm3" | "ministral" | "mistral" | "mixtral" | "gemma" | "gemma2" | "gemma3_text" | "gemma3"
-        | "qwen2" | "qwen3" | "qwen3_moe" | "phi3" | "olmo2" | "olmo3" | "llava" | "internvl" => (ALL, true),
+        | "qwen2" | "qwen3" | "qwen3_moe" | "phi3" | "olmo2" | "olmo3" | "llava" | "internvl" | "qwen2_vl"
+        | "qwen2_5_vl" | "qwen3_vl_moe" | "mllama" | "llama4" | "paligemma" => (ALL, true),
         "granite" => (ALL, false),
-        "gpt_oss" => (&ALL[..2], true),
-        "glm4" | "qwen3_next" | "qwen3_5" | "qwen3_5_text" | "qwen3_5_moe" | "qwen3_5_moe_text" => {
+        "gpt_oss" | "qwen3_vl" => (&ALL[..2], true),
+        "pixtral" => (ALL, false),
+        "glm4" | "glm4v" | "qwen3_next" | "qwen3_5" | "qwen3_5_text" | "qwen3_5_moe" | "qwen3_5_moe_text" => {
             (&["rms_norm", "glu"][..], true)
         }
         "nemotron" => (&[][..], true),
@@ -49,12 +51,24 @@ pub fn apply(imported: &mut ImportedPlan, found: &Setting<bool>) {
 pub fn of_script(imported: &mut ImportedPlan, found: &Setting<bool>, context: &ImportContext) {
     let text = script_of(context).map(|(path, text)| project_text(context, &path, &text)).unwrap_or_default();
     let own = ["use_liger:", "--use_liger\""].iter().any(|part| text.contains(part));
-    match own && found.value {
+    match own && found.value && !puts_in_all(&text) {
         true => {
             not_modelled(imported, &format!("{}: which of Liger's kernels the script itself puts in", found.origin))
         }
         false => apply(imported, found),
     }
+}
+
+/// Whether a script has Liger put in whatever it has for the model: its functions without a word of which, or its class.
+fn puts_in_all(text: &str) -> bool {
+    let bare = |rest: &str| {
+        let given = rest.split_once('(').map_or("", |(_, inner)| inner);
+        let given = given.split_once(')').map_or("", |(inner, _)| inner);
+        given.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#'))
+    };
+    let mut calls = text.split("apply_liger_kernel_to_").skip(1).peekable();
+    let class = text.contains("AutoLigerKernelForCausalLM.from_pretrained(");
+    (class || calls.peek().is_some()) && calls.all(bare)
 }
 
 /// The same by a setting's name, where the loss takes logits and Liger's own is not run.
@@ -98,7 +112,14 @@ fn inline_kind(imported: &ImportedPlan) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::of_kind;
+    use super::{of_kind, puts_in_all};
+
+    #[test]
+    fn a_call_without_a_word_puts_in_all() {
+        assert!(puts_in_all("monkey_patch.apply_liger_kernel_to_qwen2_vl(\n    # cross_entropy=True,\n)"));
+        assert!(!puts_in_all("apply_liger_kernel_to_llama(rope=False)") && !puts_in_all("import liger_kernel"));
+        assert!(puts_in_all("model = AutoLigerKernelForCausalLM.from_pretrained(name, use_cache=False)"));
+    }
 
     /// What axolotl, LLaMA-Factory and the Trainer ask by name, and what has no such kernels.
     #[test]
