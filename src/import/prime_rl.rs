@@ -193,7 +193,13 @@ fn world(imported: &mut ImportedPlan, settings: &Settings, tunes: bool) {
             None => return,
         }
     };
-    for name in ["inference_gpu_ids", "teacher_gpu_ids", "deployment.num_infer_gpus", "deployment.num_infer_nodes"] {
+    for name in [
+        "inference_gpu_ids",
+        "teacher_gpu_ids",
+        "deployment.num_infer_gpus",
+        "deployment.num_infer_nodes",
+        "deployment.num_infer_replicas",
+    ] {
         settings.accept(name);
     }
     imported.set(keys::cluster::num_gpus, world.total);
@@ -261,6 +267,13 @@ fn weights(imported: &mut ImportedPlan, trainer: &TrainerSection) {
 fn by_release(imported: &mut ImportedPlan, trainer: &TrainerSection, tunes: bool) {
     let older = OLDER.iter().any(|name| trainer.settings.holds(name));
     let open = "on since June 2026, off before: neither the file nor its names tell which";
+    // Its own layers are what `auto` takes where it has some; experts chosen while generating are chosen again.
+    if trainer.text("model.impl").is_some_and(|found| matches!(found.value.as_str(), "custom" | "auto")) {
+        trainer.settings.accept(&trainer.name("model.impl"));
+    }
+    trainer.settings.accept(&trainer.name("enable_router_replay"));
+    let parts = trainer.whole("model.fused_lm_head_token_chunk_size").filter(|found| found.value > 0);
+    imported.set(keys::training::loss, parts.map(|found| found.map(|_| "chunked")));
     // `sft` refused a head in parts until its loss became that of `rl` (its change 3044).
     if !(tunes && older) {
         imported.miss(keys::training::loss, "whether the head is taken in parts differs by release");
