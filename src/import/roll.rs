@@ -228,6 +228,10 @@ fn on_megatron(imported: &mut ImportedPlan, own: &Settings) {
             own.accept(name);
         }
     }
+    // What is counted anyway.
+    if config.is("bf16") {
+        own.accept("strategy_args.strategy_config.bf16");
+    }
     own.accept("model_args.disable_gradient_checkpointing");
 }
 
@@ -312,7 +316,12 @@ fn recomputed(imported: &mut ImportedPlan, own: &Settings) {
 }
 
 fn attention(imported: &mut ImportedPlan, own: &Settings) {
-    let word = own.text("model_args.attn_implementation").map(|found| match found.value.as_str() {
+    let named = own.text("model_args.attn_implementation");
+    if named.is_some() {
+        // None of its fields, which `from_dict` leaves out (`roll/configs/model_args.py`).
+        own.accept("model_args.flash_attn");
+    }
+    let word = named.map(|found| match found.value.as_str() {
         "fa2" => found.map(|_| "flash"),
         _ => found.map(|_| "sdpa"),
     });
