@@ -1,5 +1,7 @@
 //! Liger's kernels in the place of transformers' modules (Liger-Kernel 0.8.2, `transformers/monkey_patch.py`).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::common::ImportContext;
@@ -59,16 +61,20 @@ pub fn of_script(imported: &mut ImportedPlan, found: &Setting<bool>, context: &I
     }
 }
 
-/// Whether a script has Liger put in whatever it has for the model: its functions without a word of which, or its class.
+/// Whether a script has Liger put in whatever it has for the model: its function of one kind without a word of which, or its
+/// class. Of several kinds that it calls the model may be none.
 fn puts_in_all(text: &str) -> bool {
     let bare = |rest: &str| {
         let given = rest.split_once('(').map_or("", |(_, inner)| inner);
         let given = given.split_once(')').map_or("", |(inner, _)| inner);
         given.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#'))
     };
-    let mut calls = text.split("apply_liger_kernel_to_").skip(1).peekable();
+    let named =
+        |rest: &str| rest.chars().take_while(|letter| letter.is_ascii_alphanumeric() || *letter == '_').collect();
+    let calls: Vec<&str> = text.split("apply_liger_kernel_to_").skip(1).collect();
+    let kinds: BTreeSet<String> = calls.iter().copied().map(named).collect();
     let class = text.contains("AutoLigerKernelForCausalLM.from_pretrained(");
-    (class || calls.peek().is_some()) && calls.all(bare)
+    (class || kinds.len() == 1) && kinds.len() < 2 && calls.into_iter().all(bare)
 }
 
 /// The same by a setting's name, where the loss takes logits and Liger's own is not run.
@@ -118,6 +124,7 @@ mod tests {
     fn a_call_without_a_word_puts_in_all() {
         assert!(puts_in_all("monkey_patch.apply_liger_kernel_to_qwen2_vl(\n    # cross_entropy=True,\n)"));
         assert!(!puts_in_all("apply_liger_kernel_to_llama(rope=False)") && !puts_in_all("import liger_kernel"));
+        assert!(!puts_in_all("apply_liger_kernel_to_llama()\napply_liger_kernel_to_qwen2()"));
         assert!(puts_in_all("model = AutoLigerKernelForCausalLM.from_pretrained(name, use_cache=False)"));
     }
 
