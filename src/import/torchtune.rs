@@ -209,15 +209,15 @@ fn memory(imported: &mut ImportedPlan, settings: &Settings) {
 /// recomputed (`recipes/full_finetune_distributed.py`, `_setup_model`; `torchtune/training/activations.py`).
 fn recomputation(imported: &mut ImportedPlan, settings: &Settings) {
     const KEY: &str = keys::training::activation_checkpointing;
-    let older = settings.on("enable_activation_checkpointing");
+    let older = settings.flag("enable_activation_checkpointing");
     let mode = settings.text("ac_mode").filter(|found| !found.value.is_empty());
     let every = settings.whole("ac_option");
     let none = || {
         let option = "no activation checkpointing".to_owned();
         Setting::new("none", Origin::Default { framework: VERSION, option })
     };
-    match (older, mode) {
-        (None, None) => imported.set(KEY, Some(none())),
+    match (older.clone().filter(|found| found.value), mode) {
+        (None, None) => imported.set(KEY, Some(older.map_or_else(none, |found| found.map(|_| "none")))),
         (Some(found), None) => imported.set(KEY, Some(found.map(|_| "full"))),
         (Some(_), Some(found)) => imported.set(KEY, Some(found.map(|_| "none"))),
         (None, Some(found)) if found.value == "full" => imported.set(KEY, Some(found)),
