@@ -165,6 +165,7 @@ fn the_draws_are_broad_and_mostly_right() {
         "mainstream_held_out",
         "mainstream_third",
         "mainstream_fourth",
+        "mainstream_fifth",
         "held_out_third",
     ];
     for draw in draws {
