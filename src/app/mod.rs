@@ -84,7 +84,7 @@ pub use run::inferred::{HookKnowledge, NotInferred, Proposal, has_no_plan};
 pub use run::last_attempt::LastAttempt;
 pub use run::measured::{MeasuredRow, loss_words, rows as measured_rows};
 pub use run::mismatch::{Mismatch, all_words as mismatch_words, of as mismatch, planned_model, told_model, told_ranks};
-pub use run::offer::take as follow_offered;
+pub use run::offer::follow_last;
 pub use run::outlook::Outlook;
 pub use run::plan::{RunPlan, plan_of_simulation};
 pub use run::settings::{ToldSettings, other_machine};

@@ -135,12 +135,12 @@ fn draw_bindings(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         left.extend(explains.map(|binding| of(binding, "explain")));
     }
     // Before the keys, which stay.
-    let news = state.run.telemetry.newly_offered(&state.monitor, state.now).filter(|_| !is_typing(state));
+    let news = state.run.telemetry.offer_words(&state.monitor, state.now).filter(|_| !is_typing(state));
     if let Some(offered) = news {
         let follows = bindings().find(|binding| binding.does(Action::FollowRun));
         let keys = follows.map(|binding| state.keys.shown(binding)).filter(|keys| !keys.is_empty());
         left.extend(keys.map(|keys| {
-            let word = format!(" new run {} ", offered.pid);
+            let word = format!(" {offered} ");
             let keys = Span::styled(format!(" {}", look.keys(&keys)), look.theme.text());
             vec![keys, Span::styled(word, look.theme.warning())]
         }));

@@ -1,7 +1,7 @@
 //! The plan of a run and the plan that is edited are two: what is shown of the run comes from the run and its own plan.
 
 use crate::support::demo::{START, happen, look, open, press, run, screen, watch};
-use memwall::app::{AttachedProcess, Effect, Event, FIELDS, KeyPress, Pane, State, run_verdict, update};
+use memwall::app::{AttachedProcess, Effect, Event, FIELDS, KeyPress, Pane, State, follow_last, run_verdict, update};
 use memwall::compare::{Residual, Tolerance};
 use memwall::observe::{Demo, Source};
 use memwall::plan::Change;
@@ -236,6 +236,57 @@ fn a_hooked_run_is_offered_in_a_line_and_taken_by_a_key() {
     let told = news(&remote);
     happen(&mut remote, told);
     assert!(!screen(&remote, &look(), (80, 24)).contains("new run"));
+}
+
+/// Of two runs each speaks with each of its steps: the one that started last is offered, whoever spoke last, and stays as
+/// long as it is shown.
+#[test]
+fn the_run_that_is_offered_is_the_one_that_its_key_follows() {
+    let mut state = open("13b_long_sequence");
+    happen(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Nvml, detail: String::new() }));
+    let begun = |pid: u32, before: f64, heard: u64| HookedRun {
+        began: Some(START.0 as f64 / 1000.0 - before),
+        heard: START.plus_millis(heard),
+        ..hook(pid, &open("13b_long_sequence"))
+    };
+    let tell = |state: &mut State, hooks: Vec<HookedRun>| {
+        happen(state, Event::Run(Box::new(RunNews { hooks, ..RunNews::default() })));
+        screen(state, &look(), (80, 24)).lines().last().unwrap().to_owned()
+    };
+    // 77 began two seconds ago, 78 ten minutes ago.
+    let footer = tell(&mut state, vec![begun(77, 2.0, 0), begun(78, 600.0, 500)]);
+    assert!(footer.contains(" F new run 77 of 2 "), "{footer}");
+    // A third starts as the key is pressed.
+    let footer = tell(&mut state, vec![begun(77, 2.0, 0), begun(78, 600.0, 900), begun(79, -1.0, 950)]);
+    assert!(footer.contains(" F new run 77 of 3 "), "{footer}");
+    let mut taken = state.clone();
+    press(&mut taken, &[KeyPress::Char('F')]);
+    assert_eq!(taken.monitor.attached.as_ref().map(|attached| attached.pid), Some(77));
+    // One that is declined makes room for the next: the newest first, and what has run for long is not called new.
+    press(&mut state, &[KeyPress::Esc]);
+    assert!(state.notice.take().unwrap().text.contains("the next run is 79"));
+    let footer = tell(&mut state, vec![begun(78, 600.0, 970), begun(79, -1.0, 960)]);
+    assert!(footer.contains(" F new run 79 of 2 "), "{footer}");
+    press(&mut state, &[KeyPress::Esc]);
+    state.notice = None;
+    let footer = tell(&mut state, vec![begun(78, 600.0, 1_000), begun(79, -1.0, 990)]);
+    assert!(footer.contains(" F run 78 "), "{footer}");
+}
+
+/// Who follows runs by itself follows the one that started last, also where it heard another one first.
+#[test]
+fn the_run_that_started_last_is_followed_where_nobody_has_chosen() {
+    let mut state = open("13b_long_sequence");
+    happen(&mut state, Event::SourceStarted(SourceInfo { kind: SourceKind::Nvml, detail: String::new() }));
+    let begun = |pid: u32, began: f64| HookedRun { began: Some(began), ..hook(pid, &open("13b_long_sequence")) };
+    let followed = |state: &mut State, hooks: Vec<HookedRun>| {
+        update(state, Event::Run(Box::new(RunNews { hooks, ..RunNews::default() })));
+        follow_last(state);
+        state.monitor.attached.as_ref().map(|attached| attached.pid)
+    };
+    assert_eq!(followed(&mut state, vec![begun(77, 1_000.0)]), Some(77));
+    assert_eq!(followed(&mut state, vec![begun(78, 1_030.0), begun(77, 1_000.0)]), Some(78));
+    assert_eq!(followed(&mut state, vec![begun(77, 1_000.0), begun(78, 1_030.0)]), Some(78));
 }
 
 /// Nothing of the simulated run is a real one's: neither its GPUs, nor the example's plan, nor that it fits.

@@ -250,11 +250,6 @@ impl Telemetry {
         };
     }
 
-    fn leader(&self, now: Moment) -> Option<&HookedRun> {
-        let trains = |run: &&HookedRun| run.leads() && run.step.is_some() && run.end.is_none() && !is_quiet(run, now);
-        self.news.hooks.iter().filter(trains).max_by_key(|run| run.heard)
-    }
-
     /// The hook of the attached process.
     #[must_use]
     pub fn hooked(&self, monitor: &Monitor, now: Moment) -> Option<&HookedRun> {

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::server::ScrapeRequest;
 use super::{families as f, gpus, plan_metrics, ranks, run_metrics, sources};
-use crate::app::{Effect, Event, Question, State, follow_offered, update};
+use crate::app::{Effect, Event, Question, State, follow_last, update};
 use crate::cli::dashboard::Clock;
 use crate::cli::termination::TerminationSignals;
 use crate::observe::{OnDemand, RunFollower, SharedRequirements, SourceReport};
@@ -199,8 +199,8 @@ impl Collector {
     /// Lets an event happen, and follows the run that it may tell of.
     fn apply(&mut self, event: Event) {
         let mut effects = update(&mut self.state, event);
-        if !self.run.is_chosen && self.state.run.telemetry.offered(&self.state.monitor, self.state.now).is_some() {
-            effects.extend(follow_offered(&mut self.state));
+        if !self.run.is_chosen {
+            effects.extend(follow_last(&mut self.state));
         }
         for effect in effects {
             // Whatever else a dashboard would do is somebody's wish at a terminal.
