@@ -12,14 +12,12 @@ use crate::app::state::State;
 /// Plans that are remembered.
 const MOST_RECENT: usize = 20;
 
-/// Layout, zoom, span, order, theme and the plans that were open last.
+/// Layout, span, order, theme and the plans that were open last.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SavedSession {
     /// How the panes share the screen.
     pub arrangement: Arrangement,
-    /// The focused pane had the whole screen.
-    pub zoomed: bool,
     /// How much of the past was shown.
     pub span: HistorySpan,
     /// What processes were ordered by.
@@ -36,7 +34,6 @@ impl SavedSession {
     pub fn of(state: &State) -> Self {
         Self {
             arrangement: state.views.arrangement.clone(),
-            zoomed: state.views.zoomed,
             span: state.monitor.span,
             sort: state.monitor.list.sort,
             theme: state.views.themes.chosen.clone(),
@@ -47,7 +44,6 @@ impl SavedSession {
     /// The dashboard goes on where the last one ended.
     pub fn restore(self, state: &mut State) {
         state.views.arrangement = self.arrangement.leaving_out_as(&state.views.arrangement);
-        state.views.zoomed = self.zoomed;
         state.monitor.span = self.span;
         state.monitor.list.sort = self.sort;
         state.views.themes.chosen = self.theme;
@@ -94,9 +90,9 @@ mod tests {
 
     #[test]
     fn what_a_newer_version_keeps_more_of_is_passed_over() {
-        let kept = r#"{"zoomed": true, "span": "six-hours", "sort": "memory", "tomorrow": 3}"#;
+        let kept = r#"{"span": "six-hours", "sort": "memory", "tomorrow": 3}"#;
         let session: SavedSession = serde_json::from_str(kept).unwrap();
-        assert_eq!((session.zoomed, session.span, session.sort), (true, HistorySpan::SixHours, SortBy::Memory));
+        assert_eq!((session.span, session.sort), (HistorySpan::SixHours, SortBy::Memory));
         assert_eq!(session.arrangement, Arrangement::default());
     }
 }

@@ -95,6 +95,7 @@ fn write(path: &Path, mut session: SavedSession) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::SortBy;
 
     #[test]
     fn what_is_written_is_read_again_beside_what_another_dashboard_opened() {
@@ -104,9 +105,9 @@ mod tests {
         let of =
             |recent: &[&str]| SavedSession { recent: recent.iter().map(PathBuf::from).collect(), ..Default::default() };
         write(&path, of(&["/a", "/b"])).unwrap();
-        write(&path, SavedSession { zoomed: true, ..of(&["/c", "/b"]) }).unwrap();
+        write(&path, SavedSession { sort: SortBy::Memory, ..of(&["/c", "/b"]) }).unwrap();
         let kept = read(&path);
-        assert_eq!((kept.recent, kept.zoomed), (of(&["/c", "/b", "/a"]).recent, true));
+        assert_eq!((kept.recent, kept.sort), (of(&["/c", "/b", "/a"]).recent, SortBy::Memory));
         fs::write(&path, "{").unwrap();
         assert_eq!(read(&path), SavedSession::default(), "a file that breaks off costs habits alone");
     }
