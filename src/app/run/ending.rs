@@ -60,8 +60,7 @@ impl Telemetry {
         let gone = monitor.attached.as_ref().is_some_and(|attached| attached.state == AttachedState::Ended);
         let end = self.hooked(monitor, now).and_then(|run| run.end.as_ref());
         let exit = self.exit(monitor);
-        // Of a process it is seen whether it has ended: one may catch what its log shows.
-        let raised = self.news.exception.as_deref().filter(|_| self.is_logged(monitor));
+        let raised = self.uncaught(monitor, now);
         if !gone && end.is_none() && exit.is_none() && raised.is_none() {
             return None;
         }
@@ -69,9 +68,6 @@ impl Telemetry {
         // What killed a rank says more than how the others ended, and what the process says more than its code.
         let killed = exit.filter(|(exit, _)| exit.signal.is_some()).and_then(exit_words);
         let said = || end.and_then(|end| with_its_text(end, self.news.exception.as_deref()));
-        // What its log shows last may have been caught, but not where it failed.
-        let failed = exit.is_some_and(|(exit, _)| exit.code.is_some_and(|code| code != 0));
-        let raised = raised.or(self.news.exception.as_deref().filter(|_| failed));
         let both = || match (exit.and_then(exit_words), raised) {
             (Some(exit), Some(raised)) => Some(format!("{raised}, {exit}")),
             (exit, raised) => exit.or_else(|| raised.map(str::to_owned)),
@@ -79,6 +75,20 @@ impl Telemetry {
         let how = killed.or_else(said).or_else(both);
         let how = how.map_or_else(String::new, |how| format!(", {how}"));
         Some(format!("ended{steps}{how}"))
+    }
+
+    /// The exception that its log shows last and nobody has caught. A process that goes on, or ends as it should, may have
+    /// caught it; one that failed has not, nor one of whose end nobody tells: its parent may have asked for the code first.
+    fn uncaught(&self, monitor: &Monitor, now: Moment) -> Option<&str> {
+        let gone = monitor.attached.as_ref().is_some_and(|attached| attached.state == AttachedState::Ended);
+        let is_told = self.hooked(monitor, now).is_some_and(|run| run.end.is_some());
+        let is_its = match self.exit(monitor) {
+            Some((ProcessExit { code: Some(code), .. }, _)) => code != 0,
+            Some((ProcessExit { signal: Some(_), .. }, _)) => false,
+            Some(_) => !is_told,
+            None => gone && !is_told,
+        };
+        self.news.exception.as_deref().filter(|_| is_its || self.is_logged(monitor))
     }
 
     /// How far it came: what the process counted to its very end, else the most that anybody told, which it made at least.
@@ -140,7 +150,7 @@ impl Telemetry {
         if exit.is_some_and(was_killed) {
             return Some(RunOutcome::Killed);
         }
-        let is_failed = self.news.exception.is_some() && self.is_logged(monitor)
+        let is_failed = self.uncaught(monitor, now).is_some()
             || exit.is_some_and(|exit| exit.signal.is_some() || exit.code.unwrap_or(0) != 0)
             || end.is_some_and(|end| end.error.is_some() || end.out_of_memory.is_some() || end.code.unwrap_or(0) != 0);
         let is_clean = exit.is_some_and(|exit| exit.code == Some(0)) || end.is_some_and(|end| end.code == Some(0));
