@@ -273,8 +273,7 @@ impl FollowThread {
     /// A shell goes on behind a training: its figures end with it. Ranks and hooks tell themselves.
     fn end_job(&mut self, ended: bool) {
         let has_exit = |pid: &u32| self.news.exits.iter().any(|exit| exit.pid == *pid);
-        let is_followed = |pid: &u32| self.wanted.live && self.news.ranks.is_empty() && !has_exit(pid);
-        let followed = self.news.pid.filter(is_followed);
+        let followed = self.news.pid.filter(|pid| self.wanted.live && self.news.ranks.is_empty() && !has_exit(pid));
         if let (Some(pid), Some(log)) = (followed, &mut self.log)
             && self.telling.look(pid, log, ended)
         {
@@ -298,6 +297,7 @@ impl FollowThread {
         }
         self.news.out_of_memory = log.out_of_memory().cloned();
         self.news.exception = log.exception().map(str::to_owned);
+        self.news.loss_since = log.loss_turned().and_then(|turn| turn.step);
     }
 
     /// Launchers may give each rank a log of its own: rank 0's is followed where the launcher's tells of no step.

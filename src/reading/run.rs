@@ -15,6 +15,8 @@ pub struct RunNews {
     pub out_of_memory: Option<OutOfMemory>,
     /// The exception with which the log's newest traceback ends, where the run did not go on after it.
     pub exception: Option<String>,
+    /// The step whose loss in the log is no number, as are all behind it.
+    pub loss_since: Option<u64>,
     /// Trainings of the followed shell that have ended: what is told after one more is of another.
     pub jobs_over: u32,
     /// The ranks that the followed process has started.

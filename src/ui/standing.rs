@@ -168,9 +168,9 @@ fn cause(state: &State) -> Option<(String, String)> {
     if let Some(ended) = state.run.telemetry.ended(&state.monitor, state.now) {
         return said(ended);
     }
-    // Its verdict says all; how fast it is matters to nobody.
-    if broken_loss(state).is_some() {
-        return None;
+    // How fast it is matters to nobody.
+    if let Some(broken) = broken_loss(state) {
+        return broken.is_dated().then(|| (format!("loss {}", broken.words()), String::new()));
     }
     let below = &state.run.telemetry.news.runs_below;
     if !below.is_empty() {

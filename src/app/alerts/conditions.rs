@@ -2,6 +2,7 @@
 
 use super::AlertState;
 use super::rules::{Alert, AlertRules};
+use crate::app::run::loss::broken as broken_loss;
 use crate::app::state::{RunState, State};
 use crate::compare::Forecast;
 use crate::reading::{Absence, Activity, DeviceSample, Reading};
@@ -179,7 +180,8 @@ fn loss(state: &State) -> Option<Condition> {
     state.run.alerts.rules.threshold(Alert::Loss)?;
     let (_, progress) = state.run.telemetry.progress(&state.monitor, state.now)?;
     let loss = progress.loss.value()?;
-    Some(condition(Alert::Loss, whether(!loss.is_finite()), format!("the loss is {loss}")))
+    let words = broken_loss(state).map_or_else(|| loss.to_string(), |broken| broken.words());
+    Some(condition(Alert::Loss, whether(!loss.is_finite()), format!("the loss is {words}")))
 }
 
 fn ended(state: &State) -> Option<Condition> {

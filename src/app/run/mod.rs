@@ -8,6 +8,7 @@ pub(super) mod exhaustion;
 pub(super) mod explanation_search;
 pub(super) mod inferred;
 pub(super) mod last_attempt;
+pub(super) mod loss;
 pub(super) mod measured;
 pub(super) mod mismatch;
 pub(super) mod observation;
@@ -63,6 +64,8 @@ pub struct Telemetry {
     of: Option<ProcessIdentity>,
     /// The hook has told the time of its steps: what a log told before may be that of a pass.
     is_timed_by_hook: bool,
+    /// The last loss of the run that was a number.
+    finite_loss: Option<f64>,
     /// The step by the rhythm of the attached process's device.
     rhythm: Reading<Seconds>,
     /// The process of the simulated run, which was attached by itself: once let go of, it stays so.
@@ -114,8 +117,7 @@ impl Telemetry {
     /// What was played has not happened yet.
     pub fn rewind(&mut self) {
         (self.sampled, self.sampled_hook) = (None, None);
-        self.ran_out = None;
-        self.sampled_cause = None;
+        (self.ran_out, self.sampled_cause, self.finite_loss) = (None, None, None);
         (self.phases, self.is_timed_by_hook) = (Phases::default(), false);
         self.anchor = None;
         self.rhythm = Reading::default();
@@ -141,7 +143,7 @@ impl Telemetry {
             (Some(of), Some(now)) if !of.differs_from(&now) => Some(of.with(now)),
             (None, None) => None,
             (_, now) => {
-                (self.phases, self.is_timed_by_hook) = (Phases::default(), false);
+                (self.phases, self.is_timed_by_hook, self.finite_loss) = (Phases::default(), false, None);
                 now
             }
         };
@@ -154,6 +156,7 @@ impl Telemetry {
         {
             self.phases.note(&progress, now);
         }
+        self.note_loss(monitor, now);
         self.note_offer(monitor, now);
     }
 

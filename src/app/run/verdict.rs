@@ -2,6 +2,7 @@
 
 use super::ending::RunOutcome;
 use super::inferred::is_nobodys;
+use super::loss;
 use super::mismatch::{self, Mismatch};
 use super::pause;
 use crate::app::monitor::SourceState;
@@ -123,14 +124,7 @@ fn lost(state: &State) -> Option<RunVerdict> {
 
 /// A loss that is no number: whatever the run still uses, it learns nothing.
 fn learns_nothing(state: &State) -> Option<RunVerdict> {
-    Some(verdict(format!("LOSS {}", broken_loss(state)?), Gravity::Danger))
-}
-
-/// The loss that the run told last, where that is no number or none that ends.
-#[must_use]
-pub fn broken_loss(state: &State) -> Option<f64> {
-    let (_, known) = state.run.telemetry.progress(&state.monitor, state.now)?;
-    known.loss.value().copied().filter(|loss| !loss.is_finite())
+    Some(verdict(format!("LOSS {}", loss::broken(state)?.loss), Gravity::Danger))
 }
 
 fn growing(state: &State) -> Option<RunVerdict> {

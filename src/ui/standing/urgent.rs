@@ -3,7 +3,7 @@
 use ratatui::style::Style;
 use ratatui::text::Span;
 
-use crate::app::{Alert, Plans, RaisedAlert, SourceState, State};
+use crate::app::{Alert, Plans, RaisedAlert, SourceState, State, broken_loss};
 use crate::printable::printable;
 use crate::reading::Absence;
 use crate::ui::Look;
@@ -40,6 +40,8 @@ pub(super) fn alert<'a>(state: &State, width: usize, look: &Look) -> Option<Span
     let is_own = |gpu: &Option<String>| planned >= all || *gpu == own;
     let said = |raised: &&RaisedAlert| match raised.alert {
         Alert::FullIn | Alert::Ended | Alert::OutOfMemory => !raised.outlived,
+        // The verdict and its cause say that, and since when.
+        Alert::Loss => broken_loss(state).is_some_and(|broken| broken.is_dated()),
         Alert::Memory => is_full && is_own(&raised.gpu),
         _ => false,
     };

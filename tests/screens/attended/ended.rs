@@ -214,3 +214,52 @@ fn a_run_that_was_ended_by_a_signal_has_made_at_least_the_steps_that_were_told()
         assert!(shown.contains(said), "{shown}");
     }
 }
+
+/// A parent that asked for the code first leaves nobody to tell it: what the log shows last ended the run. One that went on,
+/// or ended as it should, has caught it.
+#[test]
+fn an_exception_in_the_log_ended_a_run_whose_code_nobody_tells() {
+    let exit = |code| ProcessExit { pid: 7, code, signal: None };
+    let cases = [
+        (vec![exit(None)], "FAILED", true),
+        (vec![exit(Some(1))], "FAILED", true),
+        (vec![exit(Some(0))], "FINISHED", false),
+    ];
+    for (exits, words, told) in cases {
+        let mut live = Live::start("");
+        live.train(5);
+        let raised = Some("RuntimeError: boom".into());
+        let progress = progress(59, 1.0, 2.0, live.now);
+        let news = RunNews { pid: Some(7), progress, exits, exception: raised, ..RunNews::default() };
+        happen(&mut live.state, Event::Run(Box::new(news)));
+        assert_eq!(run_verdict(&live.state).words, words);
+        assert_eq!(second_line(&live.state).contains("RuntimeError: boom"), told, "{}", second_line(&live.state));
+    }
+    let mut live = Live::start("");
+    live.train(5);
+    let raised = Some("RuntimeError: boom".into());
+    let news = RunNews { pid: Some(7), exception: raised, ..RunNews::default() };
+    happen(&mut live.state, Event::Run(Box::new(news)));
+    assert_eq!(live.state.run.telemetry.outcome(&live.state.monitor, live.state.now), None, "it goes on");
+}
+
+/// The step stands in the log; the last number before it was seen on the screen.
+#[test]
+fn a_loss_that_is_no_number_is_dated() {
+    let mut live = Live::start("");
+    live.train(30);
+    let progress = progress(live.step + 1, 1.0, f64::NAN, live.now);
+    let news = RunNews { pid: Some(7), progress, loss_since: Some(40), ..RunNews::default() };
+    happen(&mut live.state, Event::Run(Box::new(news)));
+    assert_eq!(run_verdict(&live.state).words, "LOSS NaN");
+    assert!(second_line(&live.state).contains("why: loss NaN since step 40, last finite 2.00"));
+    // One that is attached behind it has seen no number.
+    let mut late = Live::start("");
+    late.second(55.0, 60.0, None);
+    let progress = super::progress(90, 1.0, f64::NAN, late.now);
+    let news = RunNews { pid: Some(7), progress, loss_since: Some(40), ..RunNews::default() };
+    happen(&mut late.state, Event::Run(Box::new(news)));
+    press(&mut late.state, &[KeyPress::Char('5'), KeyPress::Char('v'), KeyPress::Char('z')]);
+    let shown = screen(&late.state, &look(), SIZE);
+    assert!(shown.contains(" NaN since step 40") && !shown.contains("the run tells none"), "{shown}");
+}

@@ -238,10 +238,11 @@ fn a_loss_that_is_no_number_and_a_run_that_hangs_are_told() {
     live.train(30);
     let broken = progress(live.step + 1, 1.0, f64::NAN, live.now);
     let effects = live.second(55.0, 60.0, Some(broken));
-    assert_eq!(alarms(&effects), ["the loss is NaN"]);
+    assert_eq!(alarms(&effects), ["the loss is NaN, last finite 2.00"]);
     assert_eq!(run_verdict(&live.state).words, "LOSS NaN");
     let shown = screen(&live.state, &look(), SIZE);
-    assert!(!shown.lines().nth(1).unwrap().contains("why: "), "{shown}");
+    let second = shown.lines().nth(1).unwrap();
+    assert!(second.contains("why: loss NaN, last finite 2.00") && !second.contains('!'), "{shown}");
     let effects: Vec<Effect> = (0..180).flat_map(|_| live.second(55.0, 60.0, None)).collect();
     assert_eq!(alarms(&effects), ["no step for 2 min"]);
 }

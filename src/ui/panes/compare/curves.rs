@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span as Text};
 use ratatui::widgets::Widget;
 use ratatui::widgets::canvas::{Canvas, Line as Stroke, Points};
 
-use crate::app::State;
+use crate::app::{BrokenLoss, State, broken_loss};
 use crate::compare::Comparison;
 use crate::reading::{Absence, DeviceMetric, ReadingKind, Spread};
 use crate::ui::Look;
@@ -62,7 +62,8 @@ pub fn draw(state: &State, comparison: &Comparison, look: &Look, area: Rect, buf
     let [body, axis] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
     let places = Layout::vertical(curves.iter().map(|_| Constraint::Fill(1))).spacing(1).split(body);
     for (curve, place) in curves.iter().zip(places.iter()) {
-        curve.draw(look, *place, buffer);
+        let broken = broken_loss(state).filter(|_| curve.metric == DeviceMetric::Loss);
+        curve.draw(broken, look, *place, buffer);
     }
     let [_, plot, _] =
         Layout::horizontal([Constraint::Length(LABEL), Constraint::Fill(1), Constraint::Length(VALUES)]).areas(axis);
@@ -80,7 +81,7 @@ fn device(state: &State, comparison: &Comparison) -> usize {
 }
 
 impl Curve {
-    fn draw(&self, look: &Look, area: Rect, buffer: &mut Buffer) {
+    fn draw(&self, broken: Option<BrokenLoss>, look: &Look, area: Rect, buffer: &mut Buffer) {
         let theme = &look.theme;
         let [label, plot, values] =
             Layout::horizontal([Constraint::Length(LABEL), Constraint::Fill(1), Constraint::Length(VALUES)])
@@ -99,6 +100,10 @@ impl Curve {
                 Text::styled(format!("{}{tick}", right(&mark, 5)), theme.dim()),
             ])
             .render(place, buffer);
+        }
+        if let Some(broken) = broken.filter(|_| self.seen.is_none()) {
+            let words = fit(&format!(" {}", broken.words()), usize::from(plot.width));
+            return Line::styled(words, theme.danger()).render(plot, buffer);
         }
         if self.seen.is_none() && self.predicted.is_none() {
             let why = fit(" – the run tells none: its log or the hook would", usize::from(plot.width));
