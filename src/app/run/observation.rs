@@ -238,7 +238,8 @@ fn absent(without: &Absence) -> Evidence {
     let step = if *without == Absence::NoGpu { Absence::NoGpu } else { Absence::NotRead };
     Evidence {
         device_used: Reading::Absent(without.clone()),
-        step: Reading::Absent(step),
+        step: Reading::Absent(step.clone()),
+        tokens: Reading::Absent(step),
         bandwidth: Reading::Absent(without.clone()),
         compute: Reading::Absent(without.clone()),
         power: Reading::Absent(without.clone()),

@@ -203,6 +203,8 @@ fn still(state: &State) -> Option<RunVerdict> {
     let (pause, wants_hand) = pause::of(state)?;
     let words = match pause.activity() {
         Some(Activity::Evaluation) => "EVALUATING",
+        // What is never compared has nothing to wait for.
+        RunPhase::WarmingUp if matches!(mismatch::of(state), Some(Mismatch::NoGpu(_))) => still(state),
         Some(Activity::Checkpoint) => "CHECKPOINT",
         _ => "NO STEP",
     };
