@@ -159,7 +159,9 @@ pub fn compare(
     calibration: &Calibration,
 ) -> Comparison {
     let evidence = &observation.evidence;
-    let held = observation.whose.device().and_then(|index| prediction.stage_of(index, observation.devices));
+    let told = observation.stage.and_then(|stage| prediction.stages.get(stage));
+    let by_index = || prediction.stage_of(observation.whose.device()?, observation.devices);
+    let held = told.or_else(by_index);
     let (of, stage) = match held {
         Some(stage) if prediction.stages.len() > 1 => (ComparedStage::Stage(stage.stage), stage),
         Some(stage) => (ComparedStage::Whole, stage),
@@ -245,6 +247,7 @@ mod tests {
             whose: MemoryOwner::Device { device: 0 },
             memory: Reading::not_read(),
             devices: 1,
+            stage: None,
             evidence: Evidence { bandwidth, compute, settled: true, ..Evidence::default() },
         }
     }

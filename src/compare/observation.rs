@@ -45,6 +45,8 @@ pub struct Observation {
     pub memory: Reading<Bytes>,
     /// Devices that the source sees.
     pub devices: usize,
+    /// The pipeline stage of its device, where the ranks of the job are known.
+    pub stage: Option<usize>,
     /// The rest: peaks, rates and what may befall a run.
     pub evidence: Evidence,
 }

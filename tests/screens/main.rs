@@ -13,6 +13,7 @@ mod explained;
 mod fleet;
 mod frames;
 mod habits;
+mod job_verdicts;
 mod keys;
 mod lesson;
 mod many_gpus;

@@ -135,10 +135,20 @@ impl Cluster {
 
     /// The memory that the plan predicts for the rank on the GPU at a place in the samples.
     #[must_use]
+    /// The name of a node without the domain that all of them are in.
+    #[must_use]
+    pub fn host_of<'a>(&self, node: &'a str) -> &'a str {
+        node.strip_suffix(&self.domain).unwrap_or(node)
+    }
+
+    /// The pipeline stage of the rank on the GPU at a place in the samples; none where the ranks are not known.
+    #[must_use]
+    pub fn stage_at(&self, device: usize) -> Option<usize> {
+        Some(self.place_of(self.layout.rank_at(device)?)?.stage)
+    }
+
     pub fn expected_memory(&self, device: usize, prediction: &Prediction) -> Option<Bytes> {
-        let rank = self.layout.rank_at(device)?;
-        let stage = self.place_of(rank)?.stage;
-        prediction.stages.get(stage).map(|stage| stage.device_used)
+        prediction.stages.get(self.stage_at(device)?).map(|stage| stage.device_used)
     }
 
     /// The GPUs as they are put together; by node where there are no ranks to put them together by.

@@ -380,7 +380,8 @@ mod tests {
             let step = Reading::measured(prediction.time.step * times, Moment(1));
             let cpu_wait = Reading::measured(Fraction(wait), Moment(1));
             let evidence = Evidence { step, cpu_wait, ..Evidence::default() };
-            let seen = Observation { whose: MemoryOwner::Log, memory: Reading::not_read(), devices: 0, evidence };
+            let seen =
+                Observation { whose: MemoryOwner::Log, memory: Reading::not_read(), devices: 0, stage: None, evidence };
             waits_for_core(&compare(&prediction, &seen, &Bands::of(&job), &Calibration::default()))
         };
         assert_eq!(told(4.0, 0.75).as_deref(), Some("waiting for a free CPU core 75 % of the time"));

@@ -35,6 +35,7 @@ impl Mismatch {
             Self::Settings(_) => "OTHER SETTINGS".to_owned(),
             Self::Gpu(_) => "OTHER GPU".to_owned(),
             Self::NoGpu(_) => "NO GPU IS USED".to_owned(),
+            Self::Gpus(planned, seen) if seen > planned => format!("{seen} GPUS, PLAN HAS {planned}"),
             Self::Gpus(planned, seen) => format!("{seen} OF {planned} GPUS"),
             Self::Ranks(..) => "OTHER RANKS".to_owned(),
         }
@@ -211,6 +212,9 @@ fn number(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch>
     if let Some(ranks) = super::commanded::ranks(state) {
         return of_ranks(prediction, ranks, state.run.telemetry.uses_no_gpu(&state.monitor, state.now));
     }
+    if state.monitor.cluster.is_there() {
+        return of_job(state, prediction);
+    }
     let here = matches!(&state.monitor.source, SourceState::Running(info)
         if matches!(info.kind, SourceKind::Nvml | SourceKind::Amdgpu));
     let devices = state.monitor.devices();
@@ -222,6 +226,15 @@ fn number(state: &State, job: &Job, prediction: &Prediction) -> Option<Mismatch>
     let busy = devices.iter().filter(|device| !DeviceSample::is_idle(device)).count() as u64;
     // More are busy where somebody else is on the machine too.
     if busy > 0 && busy < planned { gpus(planned, busy) } else { None }
+}
+
+/// By the GPUs of a job over nodes. Others beside them may be free: where those that work are as many as planned, they are
+/// the job's.
+fn of_job(state: &State, prediction: &Prediction) -> Option<Mismatch> {
+    let devices = state.monitor.devices();
+    let ranks = &state.monitor.cluster.layout().ranks;
+    let working = ranks.iter().filter(|place| devices.get(**place).is_some_and(|device| !device.is_idle())).count();
+    if working as u64 == prediction.num_gpus { None } else { gpus(prediction.num_gpus, ranks.len() as u64) }
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
         None if monitor.is_idle() && run.is_logged(monitor) => of_log(),
         // What nobody uses differs from no plan.
         None if monitor.is_idle() => return None,
-        Some(_) | None => of_fullest_device(monitor)?,
+        Some(_) | None => of_fullest_device(monitor, prediction)?,
     };
     let device = found.position.and_then(|position| Some((position, sample.devices.get(position)?)));
     let rates = match device {
@@ -62,7 +62,9 @@ pub fn observation(monitor: &Monitor, run: &Telemetry, prediction: &Prediction, 
     } else {
         without_progress(evidence, monitor, run, sample.at)
     };
-    Some(Observation { whose: found.whose, memory: found.memory, devices: sample.devices.len(), evidence })
+    let stage = found.position.and_then(|position| monitor.cluster.stage_at(position));
+    let devices = sample.devices.len();
+    Some(Observation { whose: found.whose, memory: found.memory, devices, stage, evidence })
 }
 
 /// With the reason why steps that are told are not compared: nobody said that they are of what the devices hold.
@@ -89,7 +91,8 @@ fn on_cpu(
 ) -> Observation {
     let (devices, without) = (sample.devices.len(), absent(&Absence::NoGpu));
     if job.hardware.gpu.generation != Generation::Cpu {
-        return Observation { whose, memory: Reading::Absent(Absence::NoGpu), devices, evidence: without };
+        let memory = Reading::Absent(Absence::NoGpu);
+        return Observation { whose, memory, devices, stage: None, evidence: without };
     }
     let pid = monitor.attached_here();
     let process = sample.processes.iter().find(|process| Some(process.pid) == pid);
@@ -125,7 +128,8 @@ fn on_cpu(
     let told = Evidence { cpu_wait, ..told };
     let (allocated, reserved) = (told.allocated.clone(), told.reserved.clone());
     let evidence = with_progress(told, (monitor, run), prediction, job, sample.at);
-    Observation { whose, memory: resident, devices, evidence: Evidence { allocated, reserved, ..evidence } }
+    let evidence = Evidence { allocated, reserved, ..evidence };
+    Observation { whose, memory: resident, devices, stage: None, evidence }
 }
 
 /// With what the attached process's log and hook tell. The rhythm of its device tells too little
@@ -322,12 +326,24 @@ const fn of_log() -> RunMemory {
     }
 }
 
-fn of_fullest_device(monitor: &Monitor) -> Option<RunMemory> {
+/// The device that holds most of what the plan has for its own stage.
+fn of_fullest_device(monitor: &Monitor, prediction: &Prediction) -> Option<RunMemory> {
     // Among those that answer, by the peak, which only grows: the choice does not flicker between equals.
     let peak_of = |position: usize| monitor.peaks.get(position).copied().flatten();
     let used = |device: &DeviceSample| device.memory.map(|memory| memory.used);
-    let (position, device) = monitor.run_devices().max_by_key(|(position, device)| {
-        (device.memory.value().is_some(), peak_of(*position), std::cmp::Reverse(*position))
+    let devices = monitor.devices().len();
+    let planned = |position: usize, device: &DeviceSample| {
+        let told = monitor.cluster.stage_at(position).and_then(|stage| prediction.stages.get(stage));
+        let stage = told.or_else(|| prediction.stage_of(device.index, devices));
+        stage.unwrap_or_else(|| prediction.largest()).device_used.as_f64().max(1.0)
+    };
+    let share = |position: usize, device: &DeviceSample| {
+        peak_of(position).map_or(0.0, |peak| peak.as_f64() / planned(position, device))
+    };
+    let answers = |device: &DeviceSample| device.memory.value().is_some();
+    let (position, device) = monitor.run_devices().max_by(|(at, one), (beside, other)| {
+        let shares = share(*at, one).total_cmp(&share(*beside, other));
+        answers(one).cmp(&answers(other)).then(shares).then(beside.cmp(at))
     })?;
     let memory = used(device);
     let memory_peak = memory.map(|now| peak_of(position).unwrap_or(*now));

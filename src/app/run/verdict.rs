@@ -8,10 +8,10 @@ use super::pause;
 use crate::app::monitor::SourceState;
 use crate::app::monitor::attached::AttachedState;
 use crate::app::state::State;
-use crate::compare::{Comparison, Forecast, Residual, RunPhase};
+use crate::compare::{Comparison, Forecast, Residual, RunPhase, StragglerCause};
 use crate::reading::playback::Playback;
 use crate::reading::{Activity, ReadingKind};
-use crate::units::{Bytes, Fraction, Seconds};
+use crate::units::{Bytes, Fraction, Seconds, counted};
 
 /// How much a verdict wants a hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,9 +73,10 @@ pub fn of(state: &State) -> RunVerdict {
         .or_else(|| learns_nothing(state))
         .or_else(|| growing(state))
         .or_else(|| unseen(state))
+        .or_else(|| silent(state))
         .or_else(|| mismatch::of(state).map(|mismatch| verdict(mismatch.short(), gravity(&mismatch))))
         .or_else(|| compared(state))
-        .map(|found| late(state, found))
+        .map(|found| straggling(state, late(state, found)))
         .unwrap_or_else(|| verdict(if is_over(state) { "REPLAY OVER" } else { "MEASURING" }, Gravity::Quiet))
 }
 
@@ -97,6 +98,26 @@ fn late(state: &State, found: RunVerdict) -> RunVerdict {
         }
         _ => found,
     }
+}
+
+/// GPUs of the job that do not answer while others do.
+fn silent(state: &State) -> Option<RunVerdict> {
+    let stragglers = state.monitor.cluster.stragglers();
+    let silent = stragglers.iter().filter(|one| one.cause == StragglerCause::NoAnswer).count() as u64;
+    (silent > 0).then(|| verdict(format!("NO ANSWER: {}", counted(silent, "GPU", "GPUS")), Gravity::Danger))
+}
+
+/// A run that is as planned but for ranks that do less than their equals: all wait for the slowest.
+fn straggling(state: &State, found: RunVerdict) -> RunVerdict {
+    let is_calm = matches!(found.words.as_str(), AS_PLANNED | MEMORY_AS_PLANNED);
+    let stragglers = state.monitor.cluster.stragglers();
+    let Some(first) = stragglers.first().filter(|_| is_calm) else { return found };
+    let off = stragglers.iter().filter_map(|one| one.training.or(one.off)).min_by(f64::total_cmp);
+    let words = match off.filter(|_| !first.cause.is_stopped()) {
+        Some(off) => format!("STRAGGLER {}{}", if off < 0.0 { "-" } else { "+" }, percent(off)),
+        None => format!("STRAGGLER {}", first.cause.to_string().to_uppercase()),
+    };
+    verdict(words, Gravity::Warning)
 }
 
 /// A run on a CPU is nothing wrong.
@@ -182,6 +203,8 @@ fn unseen(state: &State) -> Option<RunVerdict> {
         };
     }
     match state.run.telemetry.phases().phase(state.now) {
+        // What is never compared has nothing to wait for.
+        RunPhase::WarmingUp if matches!(mismatch::of(state), Some(Mismatch::NoGpu(_))) => still(state),
         RunPhase::WarmingUp => still(state).or_else(|| quiet("WARMING UP")),
         RunPhase::Between | RunPhase::Steady | RunPhase::Untold => still(state),
     }
@@ -203,8 +226,6 @@ fn still(state: &State) -> Option<RunVerdict> {
     let (pause, wants_hand) = pause::of(state)?;
     let words = match pause.activity() {
         Some(Activity::Evaluation) => "EVALUATING",
-        // What is never compared has nothing to wait for.
-        RunPhase::WarmingUp if matches!(mismatch::of(state), Some(Mismatch::NoGpu(_))) => still(state),
         Some(Activity::Checkpoint) => "CHECKPOINT",
         _ => "NO STEP",
     };
@@ -247,6 +268,11 @@ fn slower_by(share: f64) -> String {
     if share < 2.0 { format!("SLOWER {}", percent(share)) } else { format!("SLOWER {:.0}x", 1.0 + share) }
 }
 
+const AS_PLANNED: &str = "AS PLANNED";
+
+/// Where nobody knows whether the run makes any step.
+const MEMORY_AS_PLANNED: &str = "MEMORY AS PLANNED";
+
 /// What only counters tell.
 fn other(comparison: &Comparison) -> Option<RunVerdict> {
     let rates = [("DRAM", &comparison.bandwidth.relative, comparison.bandwidth.notable)];
@@ -263,7 +289,7 @@ fn other(comparison: &Comparison) -> Option<RunVerdict> {
     let works = comparison.step.observed.value().is_some()
         || comparison.tokens.as_ref().is_some_and(|tokens| tokens.observed.value().is_some())
         || comparison.bandwidth.observed.value().is_some();
-    let words = if works { "AS PLANNED" } else { "MEMORY AS PLANNED" };
+    let words = if works { AS_PLANNED } else { MEMORY_AS_PLANNED };
     (comparison.evidence.settled && said).then(|| verdict(words, if works { Gravity::Good } else { Gravity::Quiet }))
 }
 

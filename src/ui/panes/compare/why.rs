@@ -132,6 +132,11 @@ fn none(state: &State, comparison: &Comparison) -> String {
             true => "waiting for steps from a log or hook; press e to search now",
             false => "waiting for complete steps; press e to search now",
         }
+    } else if let Some(straggler) = state.monitor.cluster.stragglers().first().filter(|_| !comparison.is_notable()) {
+        let gpu = state.monitor.cluster.layout().ranks.get(straggler.rank);
+        let name =
+            gpu.and_then(|place| state.monitor.devices().get(*place)).map(|device| state.monitor.gpu_name(device));
+        return format!("GPU {}: {}; all else is within the bands", name.unwrap_or_default(), straggler.words());
     } else if !comparison.is_notable() {
         "nothing to explain: all within the bands of healthy runs"
     } else if matches!(state.run.outlook.memory, Forecast::Growing(_)) {
