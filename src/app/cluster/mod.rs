@@ -82,6 +82,8 @@ pub struct Cluster {
     /// Where the GPUs of the newest sample are.
     seen: Vec<Option<Arc<DeviceLocation>>>,
     nodes: usize,
+    /// What the names of all nodes end with: their domain.
+    domain: String,
     is_stale: bool,
     was_chosen: bool,
     /// Nobody chose the job: it was the one with as many GPUs as the plan, which were so many.
@@ -133,8 +135,6 @@ impl Cluster {
         self.degrees.map(|degrees| degrees.place(rank))
     }
 
-    /// The memory that the plan predicts for the rank on the GPU at a place in the samples.
-    #[must_use]
     /// The name of a node without the domain that all of them are in.
     #[must_use]
     pub fn host_of<'a>(&self, node: &'a str) -> &'a str {
@@ -147,6 +147,8 @@ impl Cluster {
         Some(self.place_of(self.layout.rank_at(device)?)?.stage)
     }
 
+    /// The memory that the plan predicts for the rank on the GPU at a place in the samples.
+    #[must_use]
     pub fn expected_memory(&self, device: usize, prediction: &Prediction) -> Option<Bytes> {
         prediction.stages.get(self.stage_at(device)?).map(|stage| stage.device_used)
     }
@@ -172,7 +174,7 @@ impl Cluster {
             (Grouping::Rack, _) => self.racks(),
             _ => {
                 let node = |node: &ranks::ClusterNode| ClusterGroup {
-                    label: node.name.clone(),
+                    label: self.host_of(&node.name).to_owned(),
                     devices: node.devices.clone(),
                 };
                 self.layout.nodes.iter().map(node).collect()
@@ -275,12 +277,28 @@ impl Cluster {
         nodes.sort_unstable();
         nodes.dedup();
         self.nodes = nodes.len();
+        self.domain = domain_of(&nodes).to_owned();
         self.pick(devices, job.map(|job| job.degrees.num_gpus));
         let is_of_job = |at: &DeviceLocation| self.selector.as_ref().is_none_or(|selector| selector.selects(at));
         self.layout = RankLayout::of(devices, self.rank_file.as_ref(), is_of_job);
         self.is_stale = false;
         self.watch.restart();
     }
+}
+
+/// The domain that all of several names are in, with its dot; nothing where there is none. An address has none.
+fn domain_of<'a>(nodes: &[&'a str]) -> &'a str {
+    let [first, others @ ..] = nodes else { return "" };
+    let shared = |domain: &&str| {
+        let is_host = |name: &&str| name.len() > domain.len() && name.ends_with(domain);
+        !others.is_empty() && others.iter().all(is_host)
+    };
+    let is_name = |domain: &&str| {
+        domain.rsplit('.').next().is_some_and(|last| last.starts_with(|letter: char| letter.is_ascii_alphabetic()))
+    };
+    // The longest comes first; a name keeps its first part.
+    let domains = first.match_indices('.').filter(|(at, _)| *at > 0).map(|(at, _)| &first[at..]);
+    domains.filter(is_name).find(shared).unwrap_or("")
 }
 
 /// Takes in the newest sample.
@@ -293,5 +311,25 @@ pub fn on_sample(state: &mut State) {
         *view = MonitorView::Cluster;
     } else if !cluster.is_there() && *view == MonitorView::Cluster {
         *view = MonitorView::Now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::domain_of;
+
+    #[test]
+    fn the_domain_of_hosts_is_what_all_names_end_with() {
+        let cases: [(&[&str], &str); 6] = [
+            (&["a1.rack.example.com", "a2.rack.example.com"], ".rack.example.com"),
+            (&["a1.r1.example.com", "a1.r2.example.com"], ".example.com"),
+            (&["node1", "node2"], ""),
+            (&["10.0.0.1", "10.1.0.1"], ""),
+            (&["a1.example.com"], ""),
+            (&["example.com", "a.example.com"], ".com"),
+        ];
+        for (nodes, domain) in cases {
+            assert_eq!(domain_of(nodes), domain, "{nodes:?}");
+        }
     }
 }

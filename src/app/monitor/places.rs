@@ -45,7 +45,9 @@ impl Monitor {
     #[must_use]
     pub fn gpu_name(&self, device: &DeviceSample) -> String {
         match &device.location {
-            Some(location) if self.cluster.is_there() => printable(&location.label()),
+            Some(location) if self.cluster.is_there() => {
+                printable(&format!("{}/{}", self.cluster.host_of(&location.node), location.gpu))
+            }
             _ => device.label(),
         }
     }

@@ -8,7 +8,7 @@ use crate::printable::printable;
 use crate::reading::Absence;
 use crate::ui::Look;
 use crate::ui::header::is_for_cpu;
-use crate::ui::text::fit;
+use crate::ui::text::{ends, fit};
 
 /// Fewer cells say nothing.
 const SHORTEST: usize = 12;
@@ -23,7 +23,7 @@ pub(super) fn urgent<'a>(state: &State, width: usize, look: &Look) -> Vec<Span<'
     if let Some(alert) = alert(state, width, look) {
         return vec![alert];
     }
-    match straggler(state) {
+    match straggler(state, width) {
         Some((text, more)) => marked(&text, (more, width), look.theme.warning()).into_iter().collect(),
         None => lacking(&state.plans, width, look),
     }
@@ -74,12 +74,17 @@ pub(super) fn unread(state: &State) -> Option<String> {
     }
 }
 
-/// The rank that is farthest off its equals, by its host and GPU, and how many more are off: all others wait for it.
-fn straggler(state: &State) -> Option<(String, usize)> {
+/// The rank that is farthest off its equals, by its host and GPU, and how many more are off: all others wait for it. A long
+/// name leaves room for why it is off.
+fn straggler(state: &State, width: usize) -> Option<(String, usize)> {
     let cluster = &state.monitor.cluster;
     let (first, others) = cluster.stragglers().split_first()?;
     let device = state.monitor.devices().get(*cluster.layout().ranks.get(first.rank)?)?;
-    Some((format!("GPU {}: {}", state.monitor.gpu_name(device), first.words()), others.len()))
+    let (name, cause) = (state.monitor.gpu_name(device), first.cause.to_string());
+    // `! GPU ` and `: ` beside both, what is cut behind them, ` (+3)` where others are off.
+    let beside = 9 + cause.chars().count() + if others.is_empty() { 0 } else { 4 + others.len().to_string().len() };
+    let name = ends(&name, width.saturating_sub(beside).max(SHORTEST));
+    Some((format!("GPU {name}: {}", first.words()), others.len()))
 }
 
 /// What the plan says that its GPU has no kernels or no link for, else what its figures leave out.

@@ -118,7 +118,7 @@ fn spread<'a>(state: &State, values: &Values, look: &Look, width: usize) -> Line
         return Line::from(vec![name, Span::styled(format!("– {}", printable(&why)), theme.dim())]);
     };
     let mark = state.monitor.devices().get(*lowest).map_or("", |device| metric.mark(device));
-    let short = |device: &DeviceSample| format!(" ({})", ends(&label(device), longest_name(width)));
+    let short = |device: &DeviceSample| format!(" ({})", ends(&state.monitor.gpu_name(device), longest_name(width)));
     let at = |place: &usize| state.monitor.devices().get(*place).map(short).unwrap_or_default();
     let [low, median, high] = [*low, median, *high].map(|value| format!("{mark}{}", metric.text(value)));
     let text = |lowest: &str, highest: &str| format!("min {low}{lowest}  median {median}  max {high}{highest}");
@@ -132,11 +132,6 @@ fn spread<'a>(state: &State, values: &Values, look: &Look, width: usize) -> Line
 /// Cells that a name may take beside what is said of it.
 fn longest_name(width: usize) -> usize {
     (width / 3).max(12)
-}
-
-/// The name of a GPU in its cluster.
-fn label(device: &DeviceSample) -> String {
-    device.location.as_ref().map_or_else(|| device.label(), |location| printable(&location.label()))
 }
 
 /// How groups are laid over the pane: cells side by side, lines of a group, groups side by side.
@@ -267,7 +262,7 @@ fn draw_selected(state: &State, values: &Values, look: &Look, area: Rect, buffer
         }
         None => format!("{} – {}", cluster.metric.word(), printable(&cluster.metric.absence(device))),
     };
-    let name = ends(&label(device), longest_name(area.width as usize));
+    let name = ends(&state.monitor.gpu_name(device), longest_name(area.width as usize));
     let mut parts = vec![format!("{name}{}", rank_words(cluster, place)), shown];
     let prediction = state.plans.compared().prediction();
     if let Some(expected) = prediction.and_then(|prediction| cluster.expected_memory(place, prediction)) {
@@ -327,12 +322,15 @@ fn draw_off(state: &State, named: &[OffGpu<'_>], look: &Look, area: Rect, buffer
         .iter()
         .take(MOST_NAMED)
         .filter_map(|off| devices.get(off.place))
-        .map(|device| label(device).chars().count())
+        .map(|device| state.monitor.gpu_name(device).chars().count())
         .max()
         .unwrap_or(0)
         .min(longest_name(area.width as usize));
     for (off, place) in named.iter().zip(area.rows()) {
-        let name = left(&ends(&devices.get(off.place).map(label).unwrap_or_default(), width), width);
+        let name = left(
+            &ends(&devices.get(off.place).map(|device| state.monitor.gpu_name(device)).unwrap_or_default(), width),
+            width,
+        );
         let rank = rank_words(cluster, off.place);
         let text = match off.why {
             OffReason::Straggles(straggler) => words(straggler, &name, &rank),
