@@ -252,7 +252,8 @@ fn alone<'a>(prediction: &Prediction, look: &Look) -> Vec<Vec<Span<'a>>> {
         vec![Span::styled(label, theme.dim()), Span::styled(value, theme.predicted())]
     };
     vec![
-        figure("memory ", prediction.largest().device_used.to_string()),
+        // Said once, before the first: nothing of the line is observed.
+        figure("predicted memory ", prediction.largest().device_used.to_string()),
         figure("DRAM ", prediction.time.bandwidth.to_string()),
     ]
 }
@@ -301,7 +302,7 @@ fn predicted<'a>(prediction: &Prediction, comparison: Option<&Comparison>, look:
         None => parts.push(LineMetric::usual(vec![
             Span::styled("step ", theme.dim()),
             Span::styled(prediction.time.step.to_string(), theme.predicted()),
-            Span::styled(" predicted", theme.dim()),
+            Span::styled(label, theme.dim()),
         ])),
     }
     match comparison.and_then(|comparison| comparison.tokens.as_ref()).filter(|rate| rate.observed.value().is_some()) {
@@ -366,6 +367,7 @@ fn residual<'a, T: Copy>(
             Span::styled(label, theme.dim()),
             Span::styled(predicted, theme.predicted()),
             Span::styled(unit, theme.dim()),
+            Span::styled(" predicted", theme.dim()),
         ];
     }
     let mut spans = vec![

@@ -160,3 +160,14 @@ fn nothing_of_an_example_stands_beside_a_process_that_has_no_plan() {
         "{attached}"
     );
 }
+
+/// While nothing is observed the line says once, before its first figure, that all of it is predicted.
+#[test]
+fn what_nobody_has_observed_is_said_to_be_predicted() {
+    let state = open("13b_long_sequence");
+    for size in [(80, 24), (120, 40), (200, 50)] {
+        let shown = screen(&state, &look(), size);
+        let second = shown.lines().nth(1).unwrap();
+        assert!(second.contains(" predicted memory ") && second.matches("predicted").count() == 1, "{second}");
+    }
+}
