@@ -1,10 +1,10 @@
 //! What kind of figure each observation is, or why there is none; and of what.
 
-use crate::app::{AttachedState, State};
+use crate::app::{AttachedState, SourceState, State};
 use crate::compare::{ComparedStage, Comparison, MemoryOwner};
 use crate::predict::Prediction;
 use crate::printable::printable;
-use crate::reading::{ProgressSource, Reading, ReadingKind};
+use crate::reading::{ProgressSource, Reading, ReadingKind, SourceInfo, SourceKind};
 use crate::ui::text::without_mean;
 
 /// A name and what is said of it.
@@ -28,7 +28,7 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
         .whose
         .device()
         .map_or_else(String::new, |index| format!(", everything on GPU {}", state.monitor.gpu_name_at(index)));
-    let measured = format!("mean over steps, from GPM counters{on}");
+    let measured = format!("mean over steps, from {}{on}", counters(state));
     let bound = format!("memory-busy share times peak{on}");
     let tensor = format!("tensor activity times the peak{on}");
     let compared = state.plans.compared().prediction();
@@ -70,6 +70,15 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
 fn step(state: &State, comparison: &Comparison) -> String {
     let told_by = state
         .run
+/// Who counts DRAM traffic.
+fn counters(state: &State) -> &'static str {
+    match &state.monitor.source {
+        SourceState::Running(SourceInfo { kind: SourceKind::Nvml | SourceKind::Demo, .. }) => "GPM counters",
+        SourceState::Running(SourceInfo { kind: SourceKind::Prometheus, .. }) => "the exporter's counters",
+        _ => "the driver's counters",
+    }
+}
+
         .telemetry
         .progress(&state.monitor, state.now)
         .map_or(ProgressSource::Nobody, |(_, known)| known.told_by);
