@@ -62,14 +62,11 @@ pub fn of(state: &State, comparison: &Comparison) -> Vec<(&'static str, String)>
     };
     kinds.extend(of.map(|of| ("predicted", of)));
     if comparison.few_measured {
-        kinds.push(("bands", "few measured runs like this: those of a wider kind".to_owned()));
+        kinds.push(("bands", "few runs like this were measured: those of a wider kind of runs".to_owned()));
     }
     kinds
 }
 
-fn step(state: &State, comparison: &Comparison) -> String {
-    let told_by = state
-        .run
 /// Who counts DRAM traffic.
 fn counters(state: &State) -> &'static str {
     match &state.monitor.source {
@@ -79,6 +76,9 @@ fn counters(state: &State) -> &'static str {
     }
 }
 
+fn step(state: &State, comparison: &Comparison) -> String {
+    let told_by = state
+        .run
         .telemetry
         .progress(&state.monitor, state.now)
         .map_or(ProgressSource::Nobody, |(_, known)| known.told_by);
