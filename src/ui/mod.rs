@@ -33,7 +33,7 @@ pub use point::{Pointer, hit};
 pub use required_metrics::required_metrics;
 pub use screen::Screen;
 pub use standing::cause_words;
-pub use text::wrapped;
+pub use text::{signed_percent, wrapped};
 pub use theme::{EMBEDDED, Theme, ThemeError};
 
 use std::borrow::Cow;

@@ -3,6 +3,7 @@
 mod cpu_wait;
 mod json;
 mod played;
+mod settle;
 mod stall;
 mod summary;
 
@@ -92,6 +93,9 @@ fn observed(args: &DashboardArgs, catalog: Catalog) -> Result<State, Failure> {
     let requested = RequestedSource { later: None, ..requested };
     // Nothing is made up for want of a GPU: what runs now is asked for.
     let requested = if choice == SourceChoice::Auto { RequestedSource { demo: None, ..requested } } else { requested };
+    // Beside a plan runs on the CPU are of interest where there is no GPU.
+    let log = requested.log || choice == SourceChoice::Auto && args.plan.is_some();
+    let requested = RequestedSource { log, ..requested };
     let every = args.interval.unwrap_or(BETWEEN);
     let mut watched = Watched::open(requested, every, clock)?;
     let info = watched.started()?;
@@ -160,6 +164,10 @@ fn look_on(state: &mut State, watched: &mut Watched, follow: FollowOptions, cloc
         }
         cpu_wait::learn(state, watched, &mut heard);
     }
+    if live && !is_told && state.monitor.devices().is_empty() {
+        settle::hear_runs(state, watched, &mut heard);
+    }
+    settle::learn(state, watched, &mut heard);
     Ok(())
 }
 

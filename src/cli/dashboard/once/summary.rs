@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use crate::app::{AttachedState, Editor, RunPlan, SourceState, State, measured_rows, run_verdict};
-use crate::compare::{Bands, Tolerance};
+use crate::compare::{Bands, Residual, Tolerance};
 use crate::printable::printable;
-use crate::reading::{DeviceSample, HostProcess, SourceInfo};
-use crate::ui::{cause_words, wrapped};
-use crate::units::Seconds;
+use crate::reading::{DeviceSample, HookedRun, HostProcess, ReadingKind, SourceInfo};
+use crate::ui::{cause_words, signed_percent, wrapped};
+use crate::units::{Bytes, BytesPerSec, Seconds, grouped};
 
 /// What is known of a run, for both forms.
 pub struct Summary<'a> {
@@ -88,10 +88,11 @@ pub fn as_text(state: &State) -> String {
         (Some(pid), Some(command)) => format!("PID {pid}{rank}  {}", printable(&command)),
     };
     lines.push(format!("run      {run}"));
+    lines.extend(hooked_lines(state));
     let front = &state.plans.editor;
     let none = || match unpredicted {
         Some(why) => why,
-        None if !front.is_example() => format!("{}: nothing runs that it is compared with", plan_name(front)),
+        None if !front.is_example() => format!("{}; nothing runs that it is compared with", plan_words(front)),
         None => "none: memwall PLAN --once compares".to_owned(),
     };
     lines.push(format!("plan     {}", plan.map_or_else(none, plan_words)));
@@ -99,13 +100,47 @@ pub fn as_text(state: &State) -> String {
     let unread = unread.filter(|_| state.run.telemetry.progress(&state.monitor, state.now).is_none());
     lines.extend(unread.map(|why| format!("steps    not known: {}", printable(&why.to_string()))));
     lines.extend(measured_rows(state).into_iter().map(|(name, text)| format!("{name:<9}{}", printable(&text))));
-    lines.extend(last_step(state).map(|age| format!("told     its last step {} ago", age.roughly())));
+    lines.extend(last_step(state).map(|age| format!("last     step told {} ago", age.roughly())));
     let is_told = cause_words(state).is_some_and(|why| why.contains(WAITS));
     let waits = state.run.telemetry.news.waits.first().filter(|_| last_step(state).is_some() && !is_told);
     lines.extend(waits.map(|wait| format!("waits    for {}", wait.kind.words())));
+    lines.extend(compared_lines(state));
     lines.push(format!("verdict  {}", run_verdict(state).words));
     let text: String = lines.iter().map(|line| format!("{}\n", fitted(line))).collect();
     text + &cause_words(state).map_or_else(String::new, |words| wrapped_line("why", &printable(&words)))
+}
+
+/// The runs under the hook that may be attached, the one that started last first.
+fn hooked_lines(state: &State) -> Vec<String> {
+    let runs = state.run.telemetry.followable(&state.monitor, state.now);
+    let line = |run: &&HookedRun| {
+        let model = run.about.as_ref().and_then(|about| about.model.as_deref()).unwrap_or("a run");
+        let step = run.step.as_ref().map_or_else(String::new, |step| format!(", step {}", grouped(step.step)));
+        format!("hooked   PID {}  {}{step}", run.pid, printable(model))
+    };
+    runs.iter().map(line).collect()
+}
+
+/// What the verdict comes from: each quantity that was observed beside what the plan has for it.
+fn compared_lines(state: &State) -> Vec<String> {
+    let Some(comparison) = &state.run.comparison else { return Vec::new() };
+    let (name, memory) = comparison.notable_memory();
+    let rows = [
+        compared_line(name.trim_end(), memory, Bytes::to_string),
+        compared_line("step", &comparison.step, Seconds::to_string),
+        compared_line("DRAM", &comparison.bandwidth, BytesPerSec::to_string),
+    ];
+    let begin = |index: usize| if index == 0 { "compared" } else { "" };
+    rows.into_iter().flatten().enumerate().map(|(index, row)| format!("{:<NAME$}{row}", begin(index))).collect()
+}
+
+/// `memory 55.0 GiB planned, 64.9 GiB observed: +18 %`; nothing where nothing was observed.
+fn compared_line<T: Copy>(name: &str, residual: &Residual<T>, show: impl Fn(&T) -> String) -> Option<String> {
+    let (seen, off) = (residual.observed.value()?, residual.relative?);
+    let mark = residual.observed.kind().map_or("", ReadingKind::mark);
+    let unsettled = if residual.conclusive { "" } else { ", may change" };
+    let (planned, seen) = (show(&residual.predicted), show(seen));
+    Some(format!("{name} {planned} planned, {mark}{seen} observed: {}{unsettled}", signed_percent(off)))
 }
 
 /// A step that was told longer ago than this is not of just now, in seconds.
