@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 
 use super::Look;
 use super::sheet;
-use super::text::{fit, left, right, wrapped};
+use super::text::{left, right, wrapped};
 use crate::app::MemoryExhaustion;
 
 /// The widest name, and a figure of three digits.
@@ -32,11 +32,13 @@ fn lines(known: &MemoryExhaustion, look: &Look, width: usize) -> Vec<Line<'stati
         lines.push(Line::styled(format!("  {}{}", left("", NAME), right("GiB", FIGURE)), theme.dim()));
     }
     for held in &shortage.held {
+        let mut notes = wrapped(held.note, room.saturating_sub(NAME + FIGURE + 2), 2).into_iter();
         lines.push(Line::from(vec![
             Span::styled(format!("  {}", left(held.name, NAME)), theme.text()),
             Span::styled(right(&held.in_gib(), FIGURE), theme.observed()),
-            Span::styled(format!("  {}", fit(held.note, room.saturating_sub(NAME + FIGURE + 2))), theme.dim()),
+            Span::styled(format!("  {}", notes.next().unwrap_or_default()), theme.dim()),
         ]));
+        lines.extend(notes.map(|note| Line::styled(format!("  {}  {note}", left("", NAME + FIGURE)), theme.dim())));
     }
     lines.push(Line::default());
     lines.push(Line::styled(" what helps", theme.dim()));

@@ -43,7 +43,8 @@ pub fn helps(oom: &OutOfMemory, plan: Option<&PlanForMessage>) -> Vec<String> {
 
 /// The plan's changes, with what each would bring: on another GPU than the plan's, what the changed plan needs of it.
 fn of_plan(oom: &OutOfMemory, plan: &PlanForMessage) -> Vec<String> {
-    let enough = Enough::of(oom);
+    // What another plan would save is enough for nobody's request.
+    let enough = if matches!(plan.mismatch, Some(PlanMismatch::Held(_))) { Enough(None) } else { Enough::of(oom) };
     let keys = |relief: &Fix| {
         let keys: Vec<String> = relief.change.set.iter().map(|(key, value)| format!("{key}: {value}")).collect();
         keys.join(", ")
@@ -88,7 +89,7 @@ pub fn offered<'a>(oom: &OutOfMemory, plan: &'a PlanForMessage) -> Vec<&'a Fix> 
             plan.prediction.capacity.needed > *capacity && relief.outline.capacity.needed <= *capacity
         }
         // More cannot be freed of it, whatever the plan would need at its peak.
-        None => held.is_none_or(|held| relief.saves() <= held),
+        Some(PlanMismatch::Held(_)) | None => held.is_none_or(|held| relief.saves() <= held),
     };
     plan.relief.iter().filter(is_offered).collect()
 }

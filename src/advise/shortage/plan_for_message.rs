@@ -32,6 +32,8 @@ pub enum PlanMismatch {
         /// In words, both GPUs, and for which of them the prediction is.
         words: String,
     },
+    /// Most of what the process held is not in the plan.
+    Held(String),
 }
 
 impl PlanMismatch {
@@ -39,7 +41,7 @@ impl PlanMismatch {
     #[must_use]
     pub fn words(&self) -> &str {
         match self {
-            Self::Framework(words) | Self::Gpu { words, .. } => words,
+            Self::Framework(words) | Self::Gpu { words, .. } | Self::Held(words) => words,
         }
     }
 }
@@ -70,7 +72,8 @@ impl PlanForMessage {
         }
         let own = [job.hardware.gpu.memory, prediction.capacity.bytes];
         let Some(capacity) = oom.capacity.filter(|capacity| own.iter().all(|own| !is_of(*own, *capacity))) else {
-            return Some(Self { prediction, relief: savings(plan, catalog), mismatch: None });
+            let mismatch = held(oom, &prediction);
+            return Some(Self { prediction, relief: savings(plan, catalog), mismatch });
         };
         let other = only_gpu(oom, capacity, catalog).and_then(|gpu| {
             let mut moved = plan.clone();
@@ -99,6 +102,18 @@ impl PlanForMessage {
     }
 }
 
+/// That the plan accounts for less than half of what was in tensors: it is hardly the plan of that run.
+fn held(oom: &OutOfMemory, prediction: &Prediction) -> Option<PlanMismatch> {
+    let (held, planned) = (oom.allocated?, prediction.largest().peak_allocated);
+    let words = || {
+        format!(
+            "the process held {held} in tensors, {} above the plan's peak of {planned}: this is hardly the plan of that run",
+            held.saturating_sub(planned)
+        )
+    };
+    (held > planned * 2).then(|| PlanMismatch::Held(words()))
+}
+
 /// Whether a message with so much memory may be of the GPU that has `own`. Error correction takes a sixteenth of GDDR: 45 of
 /// 48 GiB.
 fn is_of(own: Bytes, capacity: Bytes) -> bool {
@@ -124,6 +139,34 @@ fn only_gpu<'a>(oom: &OutOfMemory, capacity: Bytes, catalog: &'a Catalog) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::advise::shortage::shortage;
+    use crate::plan::LoadedPlan;
+    use crate::reading::OutOfMemoryKind;
+
+    /// A plan of a few GiB does not explain 70 GiB of tensors: that is said first, and no change is called enough.
+    #[test]
+    fn a_plan_that_holds_less_than_half_of_what_was_held_is_hardly_the_run_s() {
+        let plan =
+            LoadedPlan::from_text("mine", "model: {preset: gpt2, batch_size: 8}\nhardware: {gpu_type: A100}").unwrap();
+        let catalog = Catalog::embedded().unwrap();
+        let peak = predict(&Job::resolve(&plan.plan, &catalog).unwrap()).largest().peak_allocated;
+        let message = |allocated: Bytes| OutOfMemory {
+            backend: "CUDA".to_owned(),
+            kind: OutOfMemoryKind::Allocator,
+            asked: Some(Bytes(64 << 20)),
+            free: Some(Bytes(32 << 20)),
+            allocated: Some(allocated),
+            ..OutOfMemory::default()
+        };
+        for (allocated, is_other) in [(peak, false), (peak * 2, false), (peak * 2 + Bytes(1), true)] {
+            let message = message(allocated);
+            let plan = PlanForMessage::of(&message, &plan.plan, &catalog).unwrap();
+            let said = shortage(&message, Some(&plan));
+            assert_eq!(said.mismatch.is_some(), is_other, "{said:?}");
+            assert!(said.helps.iter().any(|help| help.contains("less by prediction")), "{said:?}");
+            assert_eq!(said.helps.iter().any(|help| help.contains("enough")), !is_other, "{said:?}");
+        }
+    }
 
     /// PyTorch names 44.56 GiB of a board of 48 with error correction; 39.4 are of a board of 40.
     #[test]
