@@ -118,7 +118,7 @@ pub fn run(args: &RunArgs, catalog: &Catalog, streams: &mut Streams<'_>) -> Resu
 fn summary(heard: &HookReport, planned: Option<&PlannedCommand>, end: CommandEnd, catalog: &Catalog) -> String {
     let (first, words) = ending(&heard.runs, &heard.reports, end);
     let line = |said: &String| format!("memwall: {}\n", printable(said));
-    let mut text: String = words.iter().chain(&ran_out(&heard.runs)).map(line).collect();
+    let mut text: String = words.iter().chain(&ran_out(&heard.runs, planned)).map(line).collect();
     text.push_str(&hooked::summary(&heard.runs, heard.forgotten, planned.map(|planned| &planned.prediction), first));
     heard.losses.words(&heard.runs).iter().for_each(|loss| text.push_str(&format!("memwall: {loss}\n")));
     let cause = planned.and_then(|planned| planned.cause(&heard.runs, &heard.cpu_waits, catalog));
@@ -264,10 +264,13 @@ fn killed(code: u8, for_memory: Option<String>) -> String {
     }
 }
 
-/// What ran out, in the words of `memwall explain`, where a process ended for that.
-fn ran_out(runs: &[HookedRun]) -> Option<String> {
-    let message = runs.iter().find_map(|run| run.end.as_ref()?.out_of_memory.as_ref())?;
-    Some(shortage(message, None).headline)
+/// What ran out, in the words of `memwall explain`, where a process ended for that, and how to ask what helps.
+fn ran_out(runs: &[HookedRun], planned: Option<&PlannedCommand>) -> Vec<String> {
+    let Some(message) = runs.iter().find_map(|run| run.end.as_ref()?.out_of_memory.as_ref()) else { return Vec::new() };
+    let plan = planned.map_or("PLAN", |planned| planned.source.name.as_str());
+    let helps =
+        format!("memwall explain LOG --plan {plan} says what helps by how much; LOG has what the command printed");
+    vec![shortage(message, None).headline, helps]
 }
 
 /// Where time was lost: the late steps of each rank, else what their steps wait for. A rank that waits for the others in its

@@ -128,6 +128,8 @@ fn the_summary_names_every_process() {
         said.contains("memwall: CUDA out of memory on GPU 0: 1.00 GiB short (2.00 GiB asked, 1.00 GiB free)"),
         "{said}"
     );
+    let helps = format!("memwall: memwall explain LOG --plan {} says what helps", plan.display());
+    assert!(said.contains(&helps), "{said}");
     let process = |rank: u32| {
         said.lines().find(|line| line.starts_with(&format!("memwall:   rank {rank}, process "))).map(str::to_owned)
     };
