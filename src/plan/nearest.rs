@@ -80,7 +80,22 @@ pub fn unknown_word(key: &PlanKey, text: &str) -> String {
     };
     let none = if matches!(key.kind, ValueKind::Words(_)) { "none" } else { "no" };
     let near = nearest_word(words, text).map_or_else(String::new, |word| format!(" nearest: `{word}`;"));
-    format!("{shown} is {none} {noun};{near} known: {names}")
+    format!("{shown} is {none} {noun};{near} known: {names}{}", elsewhere(key, text))
+}
+
+/// The key that knows a word which this one does not: DeepSpeed shards what another framework trains.
+fn elsewhere(key: &PlanKey, text: &str) -> String {
+    let knows = |other: &&PlanKey| {
+        other.path != key.path && matches!(other.name(), "engine" | "framework") && has_word(other.kind.words(), text)
+    };
+    match schema::keys().iter().find(knows).filter(|_| matches!(key.name(), "engine" | "framework")) {
+        Some(other) => format!("; write `{}: {}`", other.path, short(text)),
+        None => String::new(),
+    }
+}
+
+fn has_word(words: &[Word], text: &str) -> bool {
+    words.iter().any(|word| word.name == text || word.aliases.contains(&text))
 }
 
 /// The word meant, by its main name even where an alias looks nearest.

@@ -67,7 +67,7 @@ impl<'a> PlanReader<'a> {
         if !matches!(node.shape, NodeShape::Mapping { .. }) {
             let word = schema::key(section).is_some_and(|key| matches!(key.kind, ValueKind::WordOrSection(_)));
             if !node.is_null() && !word {
-                self.fault(section, node, mismatch(node, ValueKind::Section));
+                self.fault(section, node, mismatch(node, ValueKind::Section) + &preset_hint(section, node));
             }
             return;
         }
@@ -160,7 +160,11 @@ impl<'a> PlanReader<'a> {
     pub fn recomputation(&mut self, path: &str) -> Option<Checkpointing> {
         let node = self.get(path)?;
         if !matches!(node.shape, NodeShape::Mapping { .. }) {
-            return self.word(path, RecomputeWord::parse).map(|word| match word {
+            let faults = self.faults.len();
+            let word = self.word(path, RecomputeWord::parse);
+            // The schema lists the words alone.
+            self.faults.iter_mut().skip(faults).for_each(|fault| fault.message.push_str(GROUPS_OF_RECOMPUTATION));
+            return word.map(|word| match word {
                 RecomputeWord::None => Checkpointing::None,
                 RecomputeWord::Selective => Checkpointing::Selective,
                 RecomputeWord::SelectiveOp => Checkpointing::SelectiveOp,
@@ -182,5 +186,18 @@ impl<'a> PlanReader<'a> {
                 None
             }
         }
+    }
+}
+
+/// What stands in place of a word for the blocks that are recomputed.
+const GROUPS_OF_RECOMPUTATION: &str = ", {every: K}, {modules: […]}, {classes: […]}";
+
+/// Where a model's name stands that belongs into a key of its own.
+fn preset_hint(section: &str, node: &Node) -> String {
+    match &node.shape {
+        NodeShape::Scalar { text, .. } if section == "model" && values::is_textual(text) => {
+            format!(": `model: {{preset: {}}}` names a model of the catalogue", values::short(text))
+        }
+        _ => String::new(),
     }
 }

@@ -111,7 +111,17 @@ pub fn mismatch(node: &Node, kind: ValueKind) -> String {
     let quoted = matches!(&node.shape, NodeShape::Scalar { text, style: Style::Single | Style::Double }
         if !is_textual(text) && !matches!(kind, ValueKind::Text | ValueKind::Texts));
     let hint = if quoted { ", without quotes" } else { needs_quotes(node, kind) };
-    format!("{found} where {kind} is needed{hint}")
+    format!("{found} where {kind} is needed{hint}{}", written_out(node, kind))
+}
+
+/// `4k` is 4096 to one and 4000 to another.
+fn written_out(node: &Node, kind: ValueKind) -> String {
+    let NodeShape::Scalar { text, .. } = &node.shape else { return String::new() };
+    let thousands = text.strip_suffix(['k', 'K']).and_then(|count| count.parse::<u64>().ok());
+    match thousands.filter(|_| matches!(kind, ValueKind::Whole { .. })).and_then(|count| count.checked_mul(1024)) {
+        Some(binary) => format!(": write {binary} or {}", binary / 1024 * 1000),
+        None => String::new(),
+    }
 }
 
 /// Whether an item of a list is not to blame.

@@ -108,6 +108,20 @@ fn texts_are_texts() {
 }
 
 #[test]
+fn what_a_key_does_not_take_is_said_with_the_way_to_write_it() {
+    let cases = [
+        ("model: llama-3-8b", "`model: {preset: llama-3-8b}` names a model"),
+        ("model: {framework: deepspeed}", "; write `distribution.engine: deepspeed`"),
+        ("model: {sequence_length: 4k}", " is needed: write 4096 or 4000"),
+        ("training: {activation_checkpointing: true}", "full, {every: K}, {modules: […]}, {classes: […]}"),
+    ];
+    for (text, said) in cases {
+        let faults = faults(text);
+        assert!(faults.len() == 1 && faults[0].ends_with(said) || faults[0].contains(said), "{faults:?}");
+    }
+}
+
+#[test]
 fn sections_are_sections() {
     assert_eq!(faults("model: 5"), ["1:8: model: `5` where a group of keys is needed"]);
     assert_eq!(faults("- model"), ["1:1: a list where a group of keys is needed"]);

@@ -130,7 +130,10 @@ impl IdleKeys<'_> {
             (m.input_gradient.is_some() && !layers, "model.input_gradient"),
             (m.image_size.is_some() && !sized, "model.image_size"),
             (m.images.is_some() && !self.sees(), "model.images"),
-            (m.sequence_length.is_some() && image, "model.sequence_length"),
+            (
+                m.sequence_length.is_some() && image,
+                "model.sequence_length (the model takes images, sized by model.image_size)",
+            ),
             (m.transformer_impl.is_some() && !self.reads("model.transformer_impl"), "model.transformer_impl"),
         ]
     }
