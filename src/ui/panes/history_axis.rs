@@ -33,11 +33,19 @@ pub fn range(metric: DeviceMetric, seen: Option<Spread>) -> (f64, f64) {
     let (low, high) = (seen.low / size, seen.high / size);
     let from_zero = low < high / 2.0;
     let step = round_step(if from_zero { high } else { (high - low).max(high / 50.0) });
+    // Both ends of an axis in whole numbers differ.
+    let step = if is_whole(metric) { step.max(1.0) } else { step };
     let bottom = if from_zero { 0.0 } else { (low / step).floor() * step };
     let top = (high / step).ceil() * step;
     // A flat line is not the frame's.
     let top = if top <= bottom { bottom + step } else { top };
     (bottom * size, top * size)
+}
+
+/// Whether its values are shown without decimals.
+const fn is_whole(metric: DeviceMetric) -> bool {
+    use DeviceMetric::{Busy, Clock, Power, Temperature, Tensor};
+    matches!(metric, Power | Temperature | Clock | Tensor | Busy)
 }
 
 /// A step of 1, 2 or 5 times a power of ten, of which some four make a length.
@@ -104,8 +112,8 @@ mod tests {
         assert_eq!(of(DeviceMetric::Power, 612.0, 637.0), (610.0, 640.0));
         // From idle on: a quarter of 637 is 159, the next round step 200.
         assert_eq!(of(DeviceMetric::Power, 70.0, 637.0), (0.0, 800.0));
-        // A flat line has an axis too: a fiftieth of 52 is 1.04, and a quarter of that 0.26, so 0.5.
-        assert_eq!(of(DeviceMetric::Temperature, 52.0, 52.0), (52.0, 52.5));
+        // A flat line has an axis too: a fiftieth of 52 is 1.04, and a quarter of that 0.26, but a degree is shown whole.
+        assert_eq!(of(DeviceMetric::Temperature, 52.0, 52.0), (52.0, 53.0));
         let gib = 1_073_741_824.0;
         // 55.0 to 55.5 GiB: at least a fiftieth of it, 1.11, so steps of 0.5.
         assert_eq!(of(DeviceMetric::Memory, 55.0 * gib, 55.5 * gib), (55.0 * gib, 55.5 * gib));

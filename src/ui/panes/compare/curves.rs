@@ -113,6 +113,8 @@ impl Curve {
         // The plan's memory is a peak: what is set against it is the most that was seen.
         let (word, observed) = match self.metric {
             DeviceMetric::Memory => ("most", self.seen.map(|seen| seen.high)),
+            // It falls: where it stands now says more.
+            DeviceMetric::Loss => ("last", self.columns.iter().flatten().next_back().copied().map(Spread::mean)),
             _ => ("mean", self.seen.map(Spread::mean)),
         };
         let off = observed.zip(self.predicted).filter(|(_, predicted)| *predicted > 0.0);
