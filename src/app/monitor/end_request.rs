@@ -44,8 +44,9 @@ pub fn ask(state: &mut State) {
         state.notice = Some(problem("only processes of this machine can be ended"));
         return;
     }
-    let row =
-        state.monitor.selected_pid().and_then(|pid| state.monitor.processes().into_iter().find(|row| row.pid == pid));
+    let attached = state.monitor.attached.as_ref().map(|attached| attached.pid);
+    let meant = state.monitor.selected_pid().or(attached);
+    let row = meant.and_then(|pid| state.monitor.processes().into_iter().find(|row| row.pid == pid));
     let host = row.and_then(|row| row.host);
     let Some((host, started)) = host.and_then(|host| Some((host, *host.started.value()?))) else {
         state.notice = Some(problem("no process that is known here is selected"));
