@@ -1,6 +1,5 @@
 //! AReaL's configurations (`areal/api/cli_args.py`, `areal/engine/fsdp_engine.py`, `areal/engine/megatron_engine.py`,
-//! `areal/trainer/*_trainer.py` of 1.0, 2026): what trains has a backend with its degrees, `fsdp:d4t2`, and passes packed
-//! up to `max_tokens_per_mb`.
+//! `areal/trainer/*_trainer.py` of 1.0, 2026): what trains has a backend, `fsdp:d4t2`, and packed passes.
 
 use super::common::ImportContext;
 use super::imported::ImportedPlan;
@@ -204,8 +203,7 @@ fn on_fsdp(imported: &mut ImportedPlan, settings: &Settings) {
     imported.say(keys::model::framework, "pytorch", Origin::Program("AReaL's own keys".to_owned()));
     imported.say(keys::distribution::engine, "fsdp2", default("fully_shard"));
     imported.say(keys::distribution::sharding, "zero3", default("fully_shard"));
-    let each = default("FSDPEngine.train_batch: no set_requires_gradient_sync in it");
-    imported.say(keys::distribution::sync_each_micro_batch, true, each);
+    imported.say(keys::distribution::sync_each_micro_batch, true, default("train_batch: sets no gradient sync"));
     if imported.get(keys::distribution::context_parallel).is_some() {
         imported.say(keys::distribution::cp_comm, "a2a", default("Ulysses"));
     }

@@ -18,6 +18,7 @@ mod kernels;
 mod latent;
 mod latent_experts;
 mod layer_kind;
+mod loss_in_parts;
 mod losses;
 mod mamba;
 mod mlp;

@@ -10,7 +10,7 @@ use crate::reading::RunNews;
 use crate::units::Seconds;
 
 /// Whoever asks once waits no longer than this.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Steps that tell how a GPU works, as the comparison has it.
 const STEPS: f64 = 2.0;
