@@ -20,7 +20,8 @@ pub fn loader_batch(text: &str) -> Option<String> {
         let value = keyword.and_then(|rest| rest.trim_start().strip_prefix('='));
         let spread = parts.iter().find_map(|part| spread_batch(text, part.trim().strip_prefix("**")?));
         let value = value.or(spread.as_deref());
-        let places: Vec<&String> = parts.iter().take_while(|part| !part.contains('=')).collect();
+        let is_place = |part: &&String| !part.contains('=') && !part.trim().starts_with("**");
+        let places: Vec<&String> = parts.iter().take_while(is_place).collect();
         let Some(value) = value.or_else(|| places.get(1).map(|part| part.as_str())) else { continue };
         // `per_device_train_batch_size` is no development set's.
         let of_another = |text: &str| {
