@@ -38,8 +38,9 @@ pub struct SessionKeeper {
 }
 
 impl SessionKeeper {
-    /// Keeps what changes from now on.
-    pub fn start(path: PathBuf, state: &State) -> Self {
+    /// Keeps what is other than in the file: a plan that was opened at the start, and what changes from now on.
+    pub fn start(path: PathBuf) -> Self {
+        let kept = read(&path);
         let (sessions, changed) = mpsc::channel::<SavedSession>();
         let work = move || {
             while let Ok(mut session) = changed.recv() {
@@ -51,7 +52,7 @@ impl SessionKeeper {
             }
         };
         let thread = thread::Builder::new().name("session".to_owned()).spawn(work).ok();
-        Self { kept: SavedSession::of(state), sessions: Some(sessions), thread }
+        Self { kept, sessions: Some(sessions), thread }
     }
 
     /// Keeps what has changed.

@@ -121,7 +121,7 @@ async fn watch_on(
     mut outside: WatchOptions,
 ) -> Result<(), Failure> {
     let mut themed = ThemedLook::new(look, std::mem::take(&mut outside.themes), &state);
-    let mut session = outside.session.take().map(|path| SessionKeeper::start(path, &state));
+    let mut session = outside.session.take().map(SessionKeeper::start);
     let LoopParts { mut screen, gate, answers, ending, mut jobs, panics } = around;
     let (events, happening) = mpsc::channel(QUEUE);
     // From here on only the loop writes to the terminal.
