@@ -171,6 +171,22 @@ fn look_on(state: &mut State, watched: &mut Watched, follow: FollowOptions, cloc
     Ok(())
 }
 
+/// Takes samples, and what is heard meanwhile, as long as something is open and the source goes on.
+fn look_while(
+    state: &mut State,
+    watched: &mut Watched,
+    heard: &mut Receiver<RunNews>,
+    is_open: impl Fn(&State) -> bool,
+) {
+    while is_open(state) {
+        let Ok(sample) = watched.sample() else { return };
+        while let Ok(news) = heard.try_recv() {
+            happen(state, Event::Run(Box::new(news)));
+        }
+        happen(state, Event::Sample(Box::new(sample)));
+    }
+}
+
 fn is_missing(why: &io::Error) -> bool {
     why.kind() == io::ErrorKind::NotFound
 }

@@ -182,6 +182,7 @@ fn loss_source(job: &Job) -> &'static str {
         (Loss::Fused, _) => rules.parts.source,
         (Loss::VocabParallel, _) => "megatron-core 0.16, core/tensor_parallel/cross_entropy.py",
         (Loss::VocabParallelFused, _) => "megatron-core 0.16, core/fusions/fused_cross_entropy.py",
+        (Loss::TeFused, _) if rules.fused.is != Loss::VocabParallelFused => "flash-attn, ops/triton/cross_entropy.py",
         (Loss::TeFused, _) => "Transformer Engine, pytorch/triton/cross_entropy.py",
     }
 }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::Receiver;
 
-use super::{Watched, happen};
-use crate::app::{Event, State};
+use super::{Watched, look_while};
+use crate::app::State;
 use crate::reading::{Absence, Reading, RunNews};
 
 /// A share of the time that a process waits for a core is known by then.
@@ -20,11 +20,5 @@ pub(super) fn learn(state: &mut State, watched: &mut Watched, heard: &mut Receiv
             is_slower && matches!(comparison.evidence.cpu_wait, Reading::Absent(Absence::TooShort | Absence::NotRead))
         })
     };
-    while is_open(state) && Instant::now() < until {
-        let Ok(sample) = watched.sample() else { return };
-        while let Ok(news) = heard.try_recv() {
-            happen(state, Event::Run(Box::new(news)));
-        }
-        happen(state, Event::Sample(Box::new(sample)));
-    }
+    look_while(state, watched, heard, |state| is_open(state) && Instant::now() < until);
 }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::Receiver;
 
-use super::{Watched, happen};
-use crate::app::{Event, State, mismatch_words};
+use super::{Watched, look_while};
+use crate::app::{State, mismatch_words};
 use crate::reading::RunNews;
 use crate::units::Seconds;
 
@@ -18,13 +18,7 @@ const STEPS: f64 = 2.0;
 /// Looks on for as long as two steps of the plan last, where that is short enough to wait for.
 pub(super) fn learn(state: &mut State, watched: &mut Watched, heard: &mut Receiver<RunNews>) {
     let until = Instant::now() + PATIENCE;
-    while is_open(state) && Instant::now() < until {
-        let Ok(sample) = watched.sample() else { return };
-        while let Ok(news) = heard.try_recv() {
-            happen(state, Event::Run(Box::new(news)));
-        }
-        happen(state, Event::Sample(Box::new(sample)));
-    }
+    look_while(state, watched, heard, |state| is_open(state) && Instant::now() < until);
 }
 
 /// A run under the hook that makes no step in this time is not seen.
@@ -33,13 +27,7 @@ const RUNS_PATIENCE: Duration = Duration::from_secs(2);
 /// Listens for runs under the hook, where no process is named and there is no GPU that one could be on.
 pub(super) fn hear_runs(state: &mut State, watched: &mut Watched, heard: &mut Receiver<RunNews>) {
     let until = Instant::now() + RUNS_PATIENCE;
-    while Instant::now() < until {
-        let Ok(sample) = watched.sample() else { return };
-        while let Ok(news) = heard.try_recv() {
-            happen(state, Event::Run(Box::new(news)));
-        }
-        happen(state, Event::Sample(Box::new(sample)));
-    }
+    look_while(state, watched, heard, |_| Instant::now() < until);
 }
 
 /// Whether more samples of its GPUs would tell more.

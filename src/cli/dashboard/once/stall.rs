@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::Receiver;
 
-use super::{Watched, happen};
-use crate::app::{Event, State};
+use super::{Watched, look_while};
+use crate::app::State;
 use crate::reading::RunNews;
 use crate::units::Seconds;
 
@@ -30,11 +30,5 @@ pub(super) fn learn(state: &mut State, watched: &mut Watched, heard: &mut Receiv
         let patience = if waits { WAIT_PATIENCE } else { IDLE_PATIENCE };
         state.monitor.attached.is_some() && is_old && !is_known && begun.elapsed() < patience
     };
-    while is_open(state) {
-        let Ok(sample) = watched.sample() else { return };
-        while let Ok(news) = heard.try_recv() {
-            happen(state, Event::Run(Box::new(news)));
-        }
-        happen(state, Event::Sample(Box::new(sample)));
-    }
+    look_while(state, watched, heard, is_open);
 }
