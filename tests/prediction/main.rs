@@ -41,6 +41,7 @@ mod recomputed;
 mod reserved;
 mod roofline;
 mod rows;
+mod saved_again;
 mod scale;
 mod search;
 mod search_limits;

@@ -85,7 +85,6 @@ fn act(keys: Keys<'_>) -> Act {
 
 /// What is particular to a family.
 fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
-    let window = keys.count(&["sliding_window"], MAX_ROWS)?;
     let acting = keys.has("hidden_act") || keys.has("activation_function") || keys.has("activation");
     Ok(match family {
         Family::Gpt2 | Family::Nanogpt => gpt2(layernorm(d), keys, acting)?,
@@ -107,19 +106,18 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
             fused_qkv: family == Family::Phi3,
             fused_gate_up: family == Family::Phi3,
             hidden_dropout: keys.share(&["resid_pdrop"], 0.0)?,
-            sliding_window: if family == Family::Phi3 { window } else { None },
+            sliding_window: if family == Family::Phi3 { windows::width(keys, None)? } else { None },
             ..d
         },
         Family::Mistral | Family::Mixtral => {
             // MistralConfig has a window of 4096 where the key is absent, MixtralConfig none.
-            let absent = family == Family::Mistral && !keys.is_null("sliding_window");
-            let default = window.or(absent.then_some(4096));
+            let sliding_window = windows::width(keys, (family == Family::Mistral).then_some(4096))?;
             let moe = if family == Family::Mixtral { Some(moe(keys, d.intermediate, 8, 2)?) } else { None };
-            Decoder { sliding_window: default, moe, ..d }
+            Decoder { sliding_window, moe, ..d }
         }
         Family::Qwen2 | Family::Qwen2Moe | Family::Qwen3 | Family::Qwen3Moe => qwen(d, keys, family)?,
         Family::Qwen3Next | Family::Qwen35 | Family::Qwen35Moe => super::delta::read(d, keys, family)?,
-        Family::Gemma | Family::Gemma2 | Family::Gemma3Text => gemma(d, keys, family, window)?,
+        Family::Gemma | Family::Gemma2 | Family::Gemma3Text => gemma(d, keys, family)?,
         Family::Phi => phi(layernorm(d), keys, acting)?,
         Family::DeepseekV2 | Family::DeepseekV3 => deepseek(d, keys, family)?,
         Family::Lfm2 => super::lfm2::read(d, keys)?,
@@ -130,7 +128,7 @@ fn with_family(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fa
         | Family::FalconH1
         | Family::NemotronH
         | Family::Jamba => super::state_space::read(d, keys, family)?,
-        Family::GptOss => gpt_oss(d, keys, window)?,
+        Family::GptOss => gpt_oss(d, keys)?,
         _ => return Err(Keys::fault("model_type", format!("{family:?} has no checked rules"))),
     })
 }
@@ -186,13 +184,13 @@ fn phi(d: Decoder, keys: Keys<'_>, acting: bool) -> Result<Decoder, Fault> {
     })
 }
 
-fn gpt_oss(d: Decoder, keys: Keys<'_>, window: Option<u64>) -> Result<Decoder, Fault> {
+fn gpt_oss(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
     Ok(Decoder {
         act: Act::ClampedSwiglu,
         qkv_bias: keys.flag("attention_bias", true)?,
         out_bias: keys.flag("attention_bias", true)?,
         attention_sinks: true,
-        sliding_window: if keys.is_null("sliding_window") { None } else { Some(window.unwrap_or(128)) },
+        sliding_window: windows::width(keys, Some(128))?,
         full_attention_every: 2,
         moe: Some(Moe { router_bias: true, expert_bias: true, ..moe(keys, d.intermediate, 128, 4)? }),
         ..d
@@ -300,14 +298,14 @@ fn qwen(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
         },
         out_bias: if second { false } else { d.out_bias },
         qk_norm: if second { QkNorm::No } else { QkNorm::PerHead },
-        sliding_window: if windowed { keys.count(&["sliding_window"], MAX_ROWS)?.or(Some(4096)) } else { None },
+        sliding_window: if windowed { windows::width(keys, Some(4096))? } else { None },
         windowed_layers: d.windowed_layers.or(Some(by_place)),
         moe: experts.map(|moe| Moe { frequency: step, offset: 1, dense_layers, ..moe }),
         ..d
     })
 }
 
-fn gemma(d: Decoder, keys: Keys<'_>, family: Family, window: Option<u64>) -> Result<Decoder, Fault> {
+fn gemma(d: Decoder, keys: Keys<'_>, family: Family) -> Result<Decoder, Fault> {
     let first = family == Family::Gemma;
     let second = family == Family::Gemma2;
     let pattern = keys.count(&["sliding_window_pattern", "_sliding_window_pattern"], MAX_COUNT)?;
@@ -316,7 +314,7 @@ fn gemma(d: Decoder, keys: Keys<'_>, family: Family, window: Option<u64>) -> Res
         act: Act::Gelu,
         sandwich_norms: !first,
         qk_norm: if family == Family::Gemma3Text { QkNorm::PerHead } else { QkNorm::No },
-        sliding_window: if first || keys.is_null("sliding_window") { None } else { Some(window.unwrap_or(4096)) },
+        sliding_window: if first { None } else { windows::width(keys, Some(4096))? },
         full_attention_every: if first { 0 } else { pattern.unwrap_or(if second { 2 } else { 6 }) },
         logit_softcap: keys.has("final_logit_softcapping") || (second && !keys.is_null("final_logit_softcapping")),
         attention_softcap: keys.has("attn_logit_softcapping") || (second && !keys.is_null("attn_logit_softcapping")),

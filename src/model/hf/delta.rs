@@ -65,9 +65,12 @@ fn net(keys: Keys<'_>, family: Family, layers: u64) -> Result<DeltaNet, Fault> {
 /// Refuses layers without attention in a family whose rules have none.
 pub fn check(d: &Decoder, keys: Keys<'_>) -> Result<(), Fault> {
     let kinds = keys.texts("layer_types").unwrap_or_default();
-    for (kind, is_known) in
-        [("linear_attention", d.delta.is_some()), ("conv", d.short_conv.is_some()), ("mamba", d.state_space.is_some())]
-    {
+    // Transformers 5 calls a layer of a state-space model `linear_attention` as well.
+    for (kind, is_known) in [
+        ("linear_attention", d.delta.is_some() || d.state_space.is_some()),
+        ("conv", d.short_conv.is_some()),
+        ("mamba", d.state_space.is_some()),
+    ] {
         if kinds.contains(&kind) && !is_known {
             return Err(Keys::fault("layer_types", format!("layers of {kind} have no checked rules; {HELP}")));
         }

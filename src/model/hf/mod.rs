@@ -2,6 +2,7 @@
 //! the configuration classes in transformers 4.57.6 (`models/*/configuration_*.py`).
 
 mod absent;
+mod composite;
 mod counts;
 mod cuts;
 mod decoder;
@@ -31,6 +32,7 @@ use serde_json::{Map, Value};
 use super::{Architecture, Family, ModelShape};
 use crate::framework::Profile;
 use crate::plan::Fault;
+use composite::language_model;
 use counts::NoCount;
 use keys::Keys;
 
@@ -39,7 +41,7 @@ pub(super) const HELP: &str =
     "`memwall trace --hf` reads it in PyTorch, or describe a model like it under model.architecture";
 
 /// Keys that the rules here read, whatever their value; the formulas of classes know only some.
-const READ_HERE: [&str; 60] = [
+const READ_HERE: [&str; 62] = [
     "attention_bias",
     "attention_out_bias",
     "attention_types",
@@ -52,6 +54,7 @@ const READ_HERE: [&str; 60] = [
     "classifier_pooling",
     "conv_bias",
     "decoder_sparse_step",
+    "depths",
     "depths.len",
     "do_layer_norm_before",
     "embedding_size",
@@ -62,6 +65,7 @@ const READ_HERE: [&str; 60] = [
     "first_k_dense_replace",
     "full_attn_idxs",
     "head_dim",
+    "hidden_sizes",
     "hidden_sizes.len",
     "interleave_moe_layer_step",
     "intermediate_size",
@@ -108,6 +112,7 @@ const READ_HERE: [&str; 60] = [
 /// Where a size is absent, not a number or absurd, or the class that it names has no checked rules.
 pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>), Fault> {
     let mut assumptions = Vec::new();
+    let config = &*composite::tied_once(config);
     let outer = Keys::of(config);
     if let Some(class) = outer.text(&["_class_name"]) {
         return Ok((diffusers::read(config, class)?, assumptions));
@@ -135,8 +140,9 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
     if let ModelShape::Decoder(decoder) = &mut shape {
         decoder.class_rules.cut_by_plan = cuts::CUT_BY_PLAN.contains(&model_type);
     }
-    let sees = sees(outer, &mut shape)?;
-    let is_part = is_part && !sees;
+    let leaves_tower = class.is_some_and(composite::leaves_tower);
+    let sees = !leaves_tower && sees(outer, &mut shape)?;
+    let is_part = is_part && !sees && !leaves_tower;
     if family == Family::ModernBert && !keys.has("reference_compile") {
         assumptions.push(
             "model.hf_config.reference_compile: false (where Triton is, transformers 4 compiles feed-forward \
@@ -166,19 +172,11 @@ pub fn from_hf(config: &Map<String, Value>) -> Result<(Architecture, Vec<String>
         assumptions.push(format!("model.hf_config.text_config: only the language model is predicted{whole}"));
         architecture.name.push_str(", language model only");
     } else if let Ok(count) = count {
-        check(own, &count)?;
+        check(own, &architecture, &count)?;
     }
     left_out(outer, &mut architecture, &mut assumptions);
     assumptions.extend(absent);
     Ok((architecture, assumptions))
-}
-
-/// The language model of a composite configuration (LLaVA, Gemma 3), and whether it is one.
-fn language_model(outer: Keys<'_>) -> (Keys<'_>, bool) {
-    match outer.inner("text_config") {
-        Some(inner) if inner.has("hidden_size") || inner.has("model_type") => (inner, true),
-        _ => (outer, false),
-    }
 }
 
 fn shape(
@@ -235,12 +233,18 @@ fn count_of(config: &Map<String, Value>) -> Result<ClassCount, NoCount> {
 /// Parameters of the class that a `config.json` names, where they are known, whether or not its memory is.
 #[must_use]
 pub fn class_count(config: &Map<String, Value>) -> Option<ClassCount> {
-    count_of(config).ok()
+    count_of(&composite::tied_once(config)).ok()
 }
 
-/// The rules here and the class itself are set against each other.
-fn check(own: u64, count: &ClassCount) -> Result<(), Fault> {
-    if own.abs_diff(count.total).saturating_mul(200) <= count.total {
+/// The rules here and the class itself are set against each other. Some formulas know head and embedding as one matrix,
+/// whatever the file says of them.
+fn check(own: u64, architecture: &Architecture, count: &ClassCount) -> Result<(), Fault> {
+    let head = match &architecture.shape {
+        ModelShape::Decoder(d) if !d.tie_embeddings => d.vocab.saturating_mul(d.hidden),
+        _ => 0,
+    };
+    let is_near = |own: u64| own.abs_diff(count.total).saturating_mul(200) <= count.total;
+    if is_near(own) || own.saturating_sub(head) == count.total {
         return Ok(());
     }
     let ClassCount { class, total, .. } = count;

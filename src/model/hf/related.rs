@@ -4,6 +4,7 @@
 use super::decoder::rotary;
 use super::keys::{Keys, MAX_ROWS, MAX_WIDTH};
 use super::mixtures;
+use super::windows;
 use crate::model::architecture::{Act, Decoder, Family, QkNorm};
 use crate::model::rules::{ClassNorm, ClassRules, LayerBuffer};
 use crate::plan::Fault;
@@ -74,9 +75,9 @@ pub fn of(model_type: &str) -> Option<RelatedModel> {
         "ministral" => as_family(Family::Mistral, |d, _| Ok(d)),
         // Mistral's too; queries are scaled by their places, of which autograd keeps a number a token (transformers 5,
         // models/ministral3/modeling_ministral3.py, `get_llama_4_attn_scale`). No window but one that is named.
-        "ministral3" => as_family(Family::Mistral, |d, keys| {
-            Ok(Decoder { sliding_window: keys.count(&["sliding_window"], MAX_ROWS)?, ..d })
-        }),
+        "ministral3" => {
+            as_family(Family::Mistral, |d, keys| Ok(Decoder { sliding_window: windows::width(keys, None)?, ..d }))
+        }
         "code_llama" => llama(|d, _| Ok(d)),
         "gpt-sw3" => as_family(Family::Gpt2, |d, _| Ok(d)),
         "vaultgemma" => as_family(Family::Gemma2, |d, _| Ok(Decoder { sandwich_norms: false, ..d })),
@@ -123,7 +124,7 @@ pub(super) fn olmo2(d: Decoder) -> Decoder {
 
 /// As OLMo 2; three layers of four see a window (`configuration_olmo3.py`, `layer_types`, `sliding_window` 4096).
 fn olmo3(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
-    let sliding_window = keys.count(&["sliding_window"], MAX_ROWS)?.or(Some(4096));
+    let sliding_window = windows::width(keys, Some(4096))?;
     Ok(Decoder { sliding_window, full_attention_every: 4, ..olmo2(d) })
 }
 
@@ -138,13 +139,12 @@ fn layer_normed(d: Decoder) -> Decoder {
 
 /// Norms without a bias, one for both halves of a block; those of queries and keys have a row a head.
 fn cohere(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
-    let windowed = keys.count(&["sliding_window"], MAX_ROWS)?;
     Ok(Decoder {
         norm: Norm::Layernorm,
         parallel_block: true,
         shared_norm: true,
         qk_norm: if keys.flag("use_qk_norm", false)? { QkNorm::Whole } else { QkNorm::No },
-        sliding_window: windowed,
+        sliding_window: windows::width(keys, None)?,
         full_attention_every: keys.count(&["sliding_window_pattern", "_sliding_window_pattern"], 1000)?.unwrap_or(4),
         class_rules: ClassRules { norm: ClassNorm::ComposedLayer, wide_rotation: true, ..ClassRules::USUAL },
         ..d
@@ -182,7 +182,7 @@ fn starcoder2(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
         qkv_bias: bias,
         out_bias: bias,
         mlp_bias: bias,
-        sliding_window: keys.count(&["sliding_window"], MAX_ROWS)?,
+        sliding_window: windows::width(keys, None)?,
         hidden_dropout: keys.share(&["residual_dropout"], 0.0)?,
         embedding_dropout: keys.share(&["embedding_dropout"], 0.0)?,
         ..layer_normed(d)

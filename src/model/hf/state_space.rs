@@ -147,12 +147,12 @@ fn bamba(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
     Ok(Decoder { rotary_dim: rotary(&d, 0.5), state_space: Some(space), ..d })
 }
 
-/// Granite 4: layers as listed, experts beside a shared one or that alone.
+/// Granite 4: layers as listed (from transformers 5.20 on as `linear_attention` and `full_attention`), experts beside a shared one or that alone.
 fn granite(d: Decoder, keys: Keys<'_>) -> Result<Decoder, Fault> {
     let mut space = prefixed(&d, keys, expanded(keys, "mamba_expand", d.hidden)?, true)?;
     let listed = keys.texts("layer_types").or_else(|| keys.texts("layers_block_type")).unwrap_or_default();
     for (index, layer) in space.layers.iter_mut().enumerate() {
-        let attends = listed.get(index).is_some_and(|kind| *kind == "attention");
+        let attends = listed.get(index).is_some_and(|kind| matches!(*kind, "attention" | "full_attention"));
         *layer = HybridLayer { state_space: !attends, attention: attends, feed_forward: true };
     }
     let shared = keys.whole("shared_intermediate_size", MAX_WIDTH)?.unwrap_or(1024);
@@ -277,8 +277,8 @@ fn lettered(keys: Keys<'_>) -> Result<(Vec<HybridLayer>, Vec<u64>), Fault> {
         let of =
             |state_space, attention| HybridLayer { state_space, attention, feed_forward: !state_space && !attention };
         layers.push(match kind {
-            "M" | "mamba" => of(true, false),
-            "*" | "attention" => of(false, true),
+            "M" | "mamba" | "linear_attention" => of(true, false),
+            "*" | "attention" | "full_attention" => of(false, true),
             "-" | "mlp" | "E" | "moe" => of(false, false),
             other => {
                 let key = if pattern.is_some() { "hybrid_override_pattern" } else { "layers_block_type" };

@@ -1,8 +1,17 @@
 //! Which layers attend within a window.
 
 use super::HELP;
-use super::keys::Keys;
+use super::keys::{Keys, MAX_ROWS};
 use crate::plan::Fault;
+
+/// Tokens of the window: `otherwise` where the key is absent, none where it is null, or 0 as transformers 5 writes it for
+/// a Qwen2-MoE without windows (models/qwen2_moe/configuration_qwen2_moe.py).
+pub fn width(keys: Keys<'_>, otherwise: Option<u64>) -> Result<Option<u64>, Fault> {
+    if keys.is_null("sliding_window") {
+        return Ok(None);
+    }
+    Ok(keys.whole("sliding_window", MAX_ROWS)?.or(otherwise).filter(|width| *width > 0))
+}
 
 /// `layer_types`, where every layer attends (configuration_utils.py, `layer_type_validation`).
 pub fn listed(keys: Keys<'_>, layers: u64) -> Result<Option<Vec<bool>>, Fault> {
