@@ -4,7 +4,7 @@ use crate::catalog::Generation;
 use crate::framework::Experts;
 use crate::model::Input;
 use crate::plan::Checkpointing;
-use crate::plan::keywords::{CpuOffload, Mode, Sharding};
+use crate::plan::keywords::{CpuOffload, Engine, Mode, Sharding};
 use crate::predict::Job;
 
 /// What may be shared out over data-parallel ranks: what the plan's own engine can, else what the framework's can.
@@ -29,18 +29,39 @@ pub fn left_out(job: &Job) -> Vec<Sharding> {
 /// Whether weights may lie in host memory where `ranks` share `sharding` out: in shares alone, which DeepSpeed's third stage and
 /// FSDP make (predict/job/limits.rs, `weights_on_host`).
 pub(super) fn holds_weights(job: &Job, sharding: Sharding, ranks: u64) -> bool {
-    let degrees = &job.degrees;
-    let derived = || job.profile.data_parallel.derived(sharding, job.storage.precision).is;
-    let engine = if degrees.engine_is_given { degrees.engine } else { derived() };
+    let engine = engine(job, sharding);
     let shares = sharding == Sharding::Zero3 || (sharding == Sharding::Zero2 && engine.is_fsdp());
     job.training.mode == Mode::Inference || ranks == 1 || shares || engine.is_megatron()
 }
 
-/// Whether what is offloaded goes with a pipeline and with what is recomputed. On a CPU nothing is: it is in the host's
-/// memory already, and a plan that says otherwise is refused.
-pub(super) fn offloads(job: &Job, pipeline: u64, offload: CpuOffload, checkpointing: &Checkpointing) -> bool {
+/// Who shares `sharding` out: the plan's own engine, else the one that the framework takes for it.
+fn engine(job: &Job, sharding: Sharding) -> Engine {
+    let degrees = &job.degrees;
+    let derived = || job.profile.data_parallel.derived(sharding, job.storage.precision).is;
+    if degrees.engine_is_given { degrees.engine } else { derived() }
+}
+
+/// Whether a plan of one stage is cut into several on anyone's proposal.
+pub(super) fn pipelines(job: &Job) -> bool {
+    !job.profile.support.stages_by_hand.is || job.degrees.pipeline > 1 || job.training.mode == Mode::Inference
+}
+
+/// Whether what is offloaded goes with the engine of `sharding`, with a pipeline and with what is recomputed. FSDP moves
+/// parameters, and states with them alone (torch/distributed/fsdp/api.py, `CPUOffload`; _fully_shard/_fsdp_api.py,
+/// `CPUOffloadPolicy`). On a CPU nothing is offloaded: it is in the host's memory already, and a plan that says otherwise is
+/// refused.
+pub(super) fn offloads(
+    job: &Job,
+    (sharding, pipeline): (Sharding, u64),
+    offload: CpuOffload,
+    checkpointing: &Checkpointing,
+) -> bool {
     if job.hardware.gpu.generation == Generation::Cpu {
         return offload == CpuOffload::None;
+    }
+    let shards = sharding != Sharding::None && engine(job, sharding).is_fsdp();
+    if shards && offload == CpuOffload::Optimizer && job.training.mode == Mode::Train {
+        return false;
     }
     job.training.mode == Mode::Inference
         || job.profile.support.offload.is.allows(offload, pipeline, *checkpointing != Checkpointing::None)

@@ -223,6 +223,7 @@ pub(super) const PROFILE: Profile = Profile {
             OffloadRules::Megatron,
             "megatron-core 0.16, core/transformer/transformer_config.py, cpu_offloading",
         ),
+        stages_by_hand: rule(false, "megatron-core 0.16, transformer/transformer_block.py, get_num_layers_to_build"),
         alibi_by: rule(
             Some(Framework::MegatronDeepspeed),
             "megatron-core 0.16, megatron/training/arguments.py, --position-embedding-type (no alibi); \

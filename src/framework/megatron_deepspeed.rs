@@ -110,6 +110,7 @@ pub(super) const PROFILE: Profile = Profile {
         splits_encoders: rule(true, "bigscience-workshop/Megatron-DeepSpeed, megatron/model/bert_model.py"),
         sequence_parallel: rule(false, LAYERS),
         gradient_dtype: rule(false, ARGUMENTS),
+        stages_by_hand: rule(false, "Megatron-DeepSpeed, megatron/model/gpt_model.py, GPTModelPipe"),
         alibi_by: rule(
             None,
             "bigscience-workshop/Megatron-DeepSpeed, megatron/model/transformer.py, _build_alibi_tensor",

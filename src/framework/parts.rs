@@ -212,6 +212,8 @@ pub struct Support {
     pub user_loop: Rule<bool>,
     /// What may be offloaded.
     pub offload: Rule<OffloadRules>,
+    /// A model is written in stages by hand: nobody is told to cut one into a pipeline.
+    pub stages_by_hand: Rule<bool>,
     /// The fork that trains models with ALiBi, where the framework itself has no such attention.
     pub alibi_by: Rule<Option<Framework>>,
 }

@@ -105,6 +105,7 @@ pub(super) const PROFILE: Profile = Profile {
         user_loop: rule(false, "torchtitan, train.py, forward_backward_step"),
         shard_groups: rule(true, "torchtitan, distributed/parallel_dims.py, dp_replicate"),
         splits_encoders: rule(false, PARALLELIZE),
+        stages_by_hand: rule(false, "torchtitan, distributed/pipeline_parallel.py, pipeline_llm"),
         ..transformers::SUPPORT
     },
     defaults: Defaults {

@@ -132,6 +132,10 @@ pub(super) const SUPPORT: Support = Support {
     shard_groups: rule(true, "PyTorch 2.9, torch/distributed/fsdp/api.py, ShardingStrategy.HYBRID_SHARD"),
     user_loop: rule(true, "transformers 4.57.6, data/data_collator.py and utils/generic.py, ModelOutput"),
     offload: rule(OffloadRules::Anything, "accelerate 1.10, utils/dataclasses.py, FullyShardedDataParallelPlugin"),
+    stages_by_hand: rule(
+        true,
+        "DeepSpeed, runtime/pipe/module.py, PipelineModule; PyTorch 2.9, torch/distributed/pipelining",
+    ),
     alibi_by: rule(None, "transformers 4.57.6, models/bloom/modeling_bloom.py, build_alibi_tensor"),
 };
 

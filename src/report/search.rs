@@ -84,7 +84,7 @@ fn winner(text: &mut String, plan: &str, found: &SearchOutcome, best: &RankedPla
         width,
     );
     if let Some(host) = best.host.filter(|host| *host > Bytes::ZERO) {
-        paragraph(text, "", &format!("{host} of pinned host memory for each GPU, for what is offloaded"), width);
+        paragraph(text, "", &format!("{host} of host memory for each GPU, for what is offloaded"), width);
     }
     paragraph(text, "", &beside(&found.own, &best.outline), width);
     let change = best.change.words();
@@ -105,6 +105,9 @@ fn beside(own: &Result<RankedPlan, Fault>, best: &Outline) -> String {
     let than = throughput(best) / throughput(own) - 1.0;
     match own.capacity.needed <= own.capacity.bytes {
         false => format!("the plan as it is does not fit: {}", own.capacity.needed),
+        true if than < -0.0005 => {
+            format!("the plan as it is is faster: {} more tokens a second", Fraction(1.0 / (1.0 + than) - 1.0))
+        }
         true if than < 0.0005 => "the plan as it is is as fast".to_owned(),
         true => format!("{} faster than the plan as it is", Fraction(than)),
     }

@@ -288,3 +288,24 @@ fn experts_are_told_tensor_parallelism_with_sequence_parallelism() {
     };
     assert!(!cut.is_empty() && cut.iter().all(split), "{:?}", cut.iter().map(|fix| &fix.name).collect::<Vec<_>>());
 }
+
+/// Of Llama-3 8B on GPUs of 80 GB, FSDP: it moves weights to the host or nothing, and no Trainer has stages. A V100 has no
+/// units for bf16 and no flash kernels.
+#[test]
+fn plain_pytorch_is_told_what_it_has() {
+    let told = |text: &str| -> Vec<String> {
+        advice(text).findings.iter().flat_map(|finding| &finding.fixes).map(|fix| fix.name.clone()).collect()
+    };
+    let base = "model: {preset: llama-3-8b, framework: pytorch, batch_size: 16, sequence_length: 8192}\n";
+    let fsdp = told(&format!(
+        "{base}training: {{precision: bf16-mixed}}\nhardware: {{gpu_type: H100}}\ncluster: {{num_gpus: 8}}\n\
+         distribution: {{strategy: fsdp}}\n"
+    ));
+    assert!(!fsdp.is_empty());
+    assert!(!fsdp.iter().any(|name| name.contains("pipeline") || name.contains("offload of optimizer")), "{fsdp:?}");
+    let volta = told(
+        "model: {preset: gpt2, framework: pytorch, batch_size: 64, sequence_length: 1024}\n\
+         training: {precision: bf16-mixed, micro_batch_size: 8}\nhardware: {gpu_type: V100 32GB}\ncluster: {num_gpus: 8}\n",
+    );
+    assert!(volta.iter().any(|name| name == "precision fp16-mixed"), "{volta:?}");
+}

@@ -33,6 +33,10 @@ pub fn brute(
         if !gpus.is_multiple_of(model) || (cp > 1 && !sequence.is_multiple_of(2 * cp)) {
             continue;
         }
+        // A Trainer has no stages: DeepSpeed's (runtime/pipe/module.py) and PyTorch's are written by hand.
+        if !megatron && pp > 1 {
+            continue;
+        }
         let dp = gpus / model;
         if !batch.is_multiple_of(dp) {
             continue;
@@ -72,10 +76,13 @@ pub fn brute(
                 {
                     for recompute in ["none", "selective", "full"] {
                         // Megatron refuses --cpu-offloading-num-layers with a pipeline or with recomputation, and has
-                        // no argument for weights.
+                        // no argument for weights. FSDP, which has the sharding of 16-bit gradients and weights, moves
+                        // weights with the states (torch/distributed/fsdp/api.py, `CPUOffload`).
+                        let fsdp = matches!(*sharding, "zero2" | "zero3");
                         let offloads: &[&str] = match (megatron, pp == 1 && recompute == "none") {
                             (true, false) => &["none", "optimizer"],
                             (true, true) => &["none", "optimizer", "activations"],
+                            (false, _) if fsdp => &["none", "parameters", "activations"],
                             (false, _) => &["none", "optimizer", "parameters", "activations"],
                         };
                         for offload in offloads {

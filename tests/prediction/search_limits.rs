@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::catalog;
-use memwall::advise::{KNOBS, Request, SearchProgress, fewest_gpus, largest_model, left_out, search, smallest_change};
+use memwall::advise::{
+    KNOBS, Request, SearchProgress, fewest_gpus, largest_model, left_out, search, smallest_change, throughput,
+};
 use memwall::compare::Bands;
 use memwall::plan::keywords::{CpuOffload, Sharding};
 use memwall::plan::{Document, Plan};
@@ -162,4 +164,19 @@ fn the_largest_model_without_the_host_is_said_first() {
         value["kept"]["standard"]["device_used"].is_u64() && value["kept"]["preset"]["preset"].is_string(),
         "{value}"
     );
+}
+
+/// FSDP shares out weights or gradients: with it as the plan's engine replicas are searched all the same, and its own plan
+/// is among them.
+#[test]
+fn an_engine_that_only_shares_out_is_searched_with_replicas() {
+    let text = "model: {preset: llama-3-8b, framework: pytorch, batch_size: 64, sequence_length: 4096}\n\
+                training: {precision: bf16-mixed, micro_batch_size: 1, activation_checkpointing: full}\n\
+                hardware: {gpu_type: H100}\ncluster: {num_gpus: 8}\ndistribution: {strategy: fsdp, engine: fsdp2}\n";
+    let plan = Document::parse(text).unwrap().plan().unwrap();
+    let request = Request { plan: &plan, keep: Vec::new(), top: 10, free_batch: false };
+    let found = search(&request, catalog(), &SearchProgress::default()).unwrap();
+    let best = &found.ranked[0];
+    assert!(best.knobs.data > 1, "{:?}", best.knobs);
+    assert!(throughput(&best.outline) >= throughput(&found.own.unwrap().outline));
 }

@@ -119,8 +119,10 @@ impl List {
     }
 
     fn fused_attention(&mut self, job: &Job) {
-        if job.training.attention != Attention::Flash && job.decoder().is_some() {
-            self.add("fused attention", FixKind::Kernels, Change::to(keys::training::attention, "flash"));
+        // Where flash kernels are not, PyTorch's own choice is a fused one as well, mostly.
+        let fused = if job.hardware.gpu.generation.is_before_ampere() { Attention::Sdpa } else { Attention::Flash };
+        if job.training.attention != Attention::Flash && job.training.attention != fused && job.decoder().is_some() {
+            self.add("fused attention", FixKind::Kernels, Change::to(keys::training::attention, fused.name()));
         }
     }
 
@@ -148,6 +150,10 @@ impl List {
         let peaks = &job.hardware.gpu.peaks;
         let half = if peaks.bf16.is_some() { Precision::Bf16Mixed } else { Precision::Fp16Mixed };
         let narrower: &[Precision] = match job.storage.precision {
+            // Without units for bf16 it is emulated.
+            Precision::Bf16Mixed if peaks.bf16.is_none() => &[Precision::Fp16Mixed],
+            Precision::Bf16Fp32Master if peaks.bf16.is_none() => &[Precision::Fp16Fp32Master],
+            Precision::Bf16 if peaks.bf16.is_none() => &[Precision::Fp16],
             Precision::Fp32 if peaks.tf32.is_some() => &[Precision::Tf32, half],
             Precision::Fp32 | Precision::Tf32 => &[half],
             Precision::Bf16Fp32Master | Precision::Bf16Mixed if peaks.fp8.is_some() => &[Precision::Fp8Mixed],
@@ -218,8 +224,8 @@ impl List {
 
     fn offload(&mut self, job: &Job, possible: &[CpuOffload]) {
         if job.training.cpu_offload == CpuOffload::None {
-            let (stages, again) = (job.degrees.pipeline, &job.training.checkpointing);
-            for what in possible.iter().filter(|what| legal::offloads(job, stages, **what, again)) {
+            let (layout, again) = ((job.degrees.sharding, job.degrees.pipeline), &job.training.checkpointing);
+            for what in possible.iter().filter(|what| legal::offloads(job, layout, **what, again)) {
                 let change = Change::to(keys::training::cpu_offload, what.name());
                 self.add(format!("offload of {what}"), FixKind::Offload, change);
             }

@@ -108,7 +108,8 @@ fn cut(plan: &Plan, job: &Job, [tensor, pipeline, context]: [u64; 3], sequence: 
     let cuts = context == degrees.context || legal::cuts_sequence(job, context);
     // Tensor-parallel ranks talk several times a layer: nobody sends that over the network who need not.
     let far = tensor > degrees.tensor && tensor > job.hardware.node_gpus;
-    if !degrees.num_gpus.is_multiple_of(within) || !cuts || far {
+    let staged = pipeline == degrees.pipeline || legal::pipelines(job);
+    if !degrees.num_gpus.is_multiple_of(within) || !cuts || far || !staged {
         return None;
     }
     let parts = [

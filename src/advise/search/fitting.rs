@@ -61,7 +61,7 @@ pub(super) fn unsupported(
     progress: &SearchProgress,
 ) -> Option<RankedPlan> {
     let searched = Space::of(job, &request.keep, request.free_batch).offloads();
-    let lacks = |offload: &CpuOffload| !legal::offloads(job, 1, *offload, &Checkpointing::None);
+    let lacks = |offload: &CpuOffload| !legal::offloads(job, (job.degrees.sharding, 1), *offload, &Checkpointing::None);
     searched.into_iter().filter(lacks).find_map(|offload| {
         let mut plan = request.plan.clone();
         plan.training.cpu_offload = Some(offload);

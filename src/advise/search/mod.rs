@@ -289,9 +289,10 @@ impl Explorer<'_> {
     /// A group with each schedule, and the least time of each.
     fn branches(&self, group: &DegreeGroup, timed: &mut Vec<LayerTimes>, later: &Arc<WalkCache>) -> Vec<Branch> {
         let schedules = self.space.schedules(group);
-        let mut knobs = Knobs::of_group(group);
-        knobs.schedule = Schedule::OneFOneB;
-        let Some(job) = self.resolved(&knobs) else { return Vec::new() };
+        // An engine that only shares out has no plan with whole replicas.
+        let mut ways = self.space.shardings(group).into_iter();
+        let job = ways.find_map(|sharding| self.resolved(&Knobs { sharding, ..Knobs::of_group(group) }));
+        let Some(job) = job else { return Vec::new() };
         // Requests are ranked by the tokens that answer them, of which the bound says nothing.
         let answers = job.training.mode == Mode::Inference;
         let stage = if answers { Seconds(0.0) } else { least_in_a_stage(&job, timed) };

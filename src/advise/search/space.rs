@@ -90,6 +90,9 @@ impl<'a> Space<'a> {
         if self.kept(knob) {
             return if of.is_multiple_of(own) { vec![own] } else { Vec::new() };
         }
+        if knob == 2 && !legal::pipelines(self.job) {
+            return vec![1];
+        }
         divisors(of)
     }
 
@@ -214,7 +217,7 @@ impl<'a> Space<'a> {
         let held = || {
             offload != CpuOffload::Parameters || legal::holds_weights(self.job, sharding, group.data * group.context)
         };
-        self.kept(13) || (legal::offloads(self.job, group.pipeline, offload, checkpointing) && held())
+        self.kept(13) || (legal::offloads(self.job, (sharding, group.pipeline), offload, checkpointing) && held())
     }
 
     /// What may lie in host memory.
