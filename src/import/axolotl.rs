@@ -142,10 +142,7 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     let offload = settings.text("gradient_checkpointing").filter(names);
     if let Some(found) = offload {
         imported.say(keys::training::activation_checkpointing, "full", found.origin.clone());
-        imported.note(format!(
-            "{}: checkpoints go to host memory, which a plan cannot say together with recomputation",
-            found.origin
-        ));
+        imported.say(keys::training::cpu_offload, "activations", found.origin);
     }
 }
 

@@ -237,6 +237,15 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings, lora: bool) {
     adapters::set_targets(imported, Some(Setting::new(targets, default("attention of the U-Net"))));
 }
 
+/// The base of adapters is cast, and run under accelerate's autocast. The adapters are made in its type (peft,
+/// tuners/tuners_utils.py, `_move_adapter_to_device_of_base_layer`), and raised to fp32 beside fp16 alone
+/// (`cast_training_params` where `mixed_precision == "fp16"`).
+fn adapters_under_autocast(imported: &mut ImportedPlan, found: &Setting<&'static str>) {
+    let own = if found.value == "fp16" { "fp32" } else { found.value };
+    imported.say(keys::lora::dtype, own, found.origin.clone());
+    imported.say(keys::training::autocast, true, found.origin.clone());
+}
+
 /// Trained weights are kept in fp32 and autocast; under adapters the base is cast.
 fn precision(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext, lora: bool) {
     let launched = accelerate::settings(context, imported).unwrap_or_default();
@@ -250,6 +259,9 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, context: &ImportC
             _ => "fp32",
         })
     });
+    if let Some(found) = word.as_ref().filter(|found| lora && found.value != "fp32") {
+        adapters_under_autocast(imported, found);
+    }
     imported
         .set("training.precision", Some(word.unwrap_or_else(|| Setting::new("fp32", default("no --mixed_precision")))));
     let mut sharded = ImportedPlan::default();

@@ -146,6 +146,7 @@ pub fn leave_open(imported: &mut ImportedPlan, why: Option<String>) {
         .is_some_and(|word| word.ends_with("-fp32-master"));
     if let Some(why) = why.filter(|_| !masters) {
         imported.drop(keys::training::precision);
+        imported.drop(keys::training::autocast);
         imported.miss(keys::training::precision, why);
     }
 }
@@ -161,6 +162,7 @@ pub fn by_launcher(imported: &mut ImportedPlan) {
     if imported.is_default("training.precision") || (open && !adapters) {
         let told = imported.get(keys::training::precision).map(|found| found.origin.to_string()).unwrap_or_default();
         imported.drop(keys::training::precision);
+        imported.drop(keys::training::autocast);
         imported
             .miss(keys::training::precision, format!("{told}: what is stored follows from the launcher's sharding"));
     }
@@ -327,9 +329,25 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
         .set("training.gradient_clipping", settings.number("max_grad_norm").map(|found| found.map(|norm| norm > 0.0)));
     imported.set(keys::training::deterministic, settings.flag("full_determinism"));
     sharding::set(imported, settings, context, stored);
+    under_autocast(imported, settings, &unread);
     methods::options(imported, settings);
     accelerate::distrust(imported, &unread);
     accelerate::account_for_file(imported, &unread);
+}
+
+/// Weights that were loaded in 16 bits lie under autocast where the arguments or the launcher ask for mixed precision
+/// (accelerate, accelerator.py: `native_amp` of all but DeepSpeed and Megatron).
+fn under_autocast(imported: &mut ImportedPlan, settings: &Settings, launched: &Settings) {
+    let is = |key: &str, word: &str| imported.get(key).is_some_and(|found| found.value == word);
+    let Some(word) = ["bf16", "fp16"].into_iter().find(|word| is(keys::training::precision, word)) else { return };
+    if is(keys::distribution::engine, "deepspeed") {
+        return;
+    }
+    let of_launcher = || launched.text("mixed_precision").filter(|found| found.value.eq_ignore_ascii_case(word));
+    let found = settings.on(word).map(|found| found.origin).or_else(|| of_launcher().map(|found| found.origin));
+    if let Some(origin) = found {
+        imported.say(keys::training::autocast, true, origin);
+    }
 }
 
 fn precision(imported: &mut ImportedPlan, settings: &Settings, stored: WeightStorage) {

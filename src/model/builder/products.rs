@@ -244,7 +244,9 @@ impl Builder<'_> {
         // peft clones what a quantised layer returns (tuners/lora/bnb.py, `Linear4bit.forward`).
         let clones = adapters.base_bits == Some(4) && adapters.restores_input_type;
         let out = if clones { self.copy("lora.clone", out) } else { out };
-        let wide = self.cast("lora.input", x, adapters.element);
+        // Beside quantised weights under autocast peft leaves the input as it is (`requires_conversion`).
+        let read_as_is = adapters.base_bits.is_some() && self.is_autocast();
+        let wide = if read_as_is { x } else { self.cast("lora.input", x, adapters.element) };
         let dropped = self.dropout("lora.dropout", wide, adapters.dropout);
         let inner = self.matrix("lora.a", dropped, a, None, (rows, layer.from, adapters.rank));
         self.each_its_share(rows, copies);

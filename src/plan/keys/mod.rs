@@ -106,6 +106,7 @@ section!(MLA, mla, MlaPart, "model.architecture.mla", "multi-head latent attenti
 section!(TRAINING, training, TrainingPart, "training", "how it is trained", {
     mode: word(Mode), "training step or inference";
     precision: word(Precision), "what is stored in which type";
+    autocast: flag(), "torch.autocast around weights of 16 bits, as the Trainer's bf16 has it; mixed precisions are so anyway";
     optimizer: word(Optimizer), "the optimizer and its kernels";
     embedding_states_fp32: flag(), "embeddings keep their states in fp32 beside adamw-8bit, as transformers' Trainer has it";
     attention: word(Attention), "which kernels compute attention";

@@ -112,7 +112,9 @@ pub(in crate::predict) fn source(job: &Job) -> &'static str {
         (Some(_), Engine::Ddp | Engine::Fsdp1 | Engine::Fsdp2) => {
             "NVIDIA/apex, apex/fp16_utils/fp16_optimizer.py, FP16_Optimizer (fp32_from_fp16 groups)"
         }
-        (None, _) if storage.autocast => "PyTorch 2.9, torch/amp/autocast_mode.py, autocast (weights stay in fp32)",
+        (None, _) if storage.autocast && storage.weight == Element::F32 => {
+            "PyTorch 2.9, torch/amp/autocast_mode.py, autocast (weights stay in fp32)"
+        }
         (None, Engine::Fsdp1) => "PyTorch 2.9, torch/distributed/fsdp/api.py, MixedPrecision",
         (None, Engine::Fsdp2) => "PyTorch 2.9, torch/distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy",
         (None, _) => "PyTorch 2.9, torch/nn/modules/module.py, Module.to",

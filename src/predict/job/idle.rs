@@ -1,7 +1,7 @@
 //! Keys that are read and have no effect on the figures: said, never silently ignored.
 
 use super::speed::exchanges_as_recipes;
-use super::storage::has_typed_masters;
+use super::storage::{has_typed_masters, wraps};
 use super::training::{attends, recomputes_blocks};
 use super::{Degrees, Notes};
 use crate::framework::Profile;
@@ -142,7 +142,7 @@ impl IdleKeys<'_> {
         self.architecture.block().is_some_and(|block| block.moe.is_some())
     }
 
-    fn of_training(&self) -> [Idle; 26] {
+    fn of_training(&self) -> [Idle; 27] {
         let (t, inference) = (&self.plan.training, self.inference);
         let latent = matches!(&self.architecture.shape, ModelShape::Decoder(decoder) if decoder.mla.is_some());
         let caches = inference && latent && t.use_cache != Some(false);
@@ -189,6 +189,10 @@ impl IdleKeys<'_> {
             ),
             (t.keep_outputs == Some(true) && !keeps, "training.keep_outputs"),
             (t.master_dtype.is_some() && !has_masters, "training.master_dtype"),
+            (
+                t.autocast.is_some() && (inference || !t.precision.is_some_and(wraps)),
+                "training.autocast (of 16-bit weights in training alone)",
+            ),
             (t.fp8_recipe.is_some() && t.precision != Some(Precision::Fp8Mixed), "training.fp8_recipe"),
             (t.fp8_param_gather == Some(true) && !shards_in_fp8, "training.fp8_param_gather"),
             unread(t.defer_embedding_wgrad == Some(true), "training.defer_embedding_wgrad"),

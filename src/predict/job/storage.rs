@@ -135,6 +135,7 @@ pub(super) fn resolve(
     let infers = plan.training.mode == Some(Mode::Inference);
     let casts = infers && !gathers && row.weight != row.compute && !row.fp8;
     let trains_in_fp8 = row.fp8 && plan.training.mode != Some(Mode::Inference);
+    let wrapped = plan.training.autocast == Some(true) && !infers && wraps(precision);
     Storage {
         // Megatron-LM reduces gradients in fp32 for bf16 only (megatron/training/arguments.py,
         // --accumulate-allreduce-grads-in-fp32), DeepSpeed in the type of fp16 training (runtime/engine.py,
@@ -159,13 +160,19 @@ pub(super) fn resolve(
         }),
         kv_cache: plan.training.kv_cache_dtype.map(element),
         // Whoever keeps weights wider than they are multiplied casts them in each pass.
-        autocast: row.autocast || casts,
+        autocast: row.autocast || casts || wrapped,
         seen: if casts { row.weight } else { row.seen },
         fp8_weights: trains_in_fp8 && plan.training.fp8_param_gather == Some(true),
         operands: (trains_in_fp8 && profile.modules.transformer_engine.is)
             .then(|| operands(plan, hardware.gpu.generation)),
         ..row
     }
+}
+
+/// Whether autocast around the weights of a precision is a thing of its own (accelerate, accelerator.py,
+/// `prepare_model`, wraps the forward pass whatever type the weights were loaded in).
+pub(super) const fn wraps(precision: Precision) -> bool {
+    matches!(precision, Precision::Bf16 | Precision::Fp16)
 }
 
 /// What is said of mixed types that nobody casts to.
