@@ -35,3 +35,22 @@ fn an_eager_loss_in_chunks_keeps_each_chunks_log_softmax() {
 fn a_loss_that_goes_backward_by_parts_keeps_one_parts_logits() {
     assert_eq!(kept("fused"), TOKENS / 8 * WORDS * (2 + 4) + TOKENS * WIDTH * 2 + WORDS * WIDTH * 2 + 512);
 }
+
+/// Liger makes the gradient of the head's weight where that is trained (ops/fused_linear_cross_entropy.py,
+/// `if weight_needs_grad`): under adapters there are two products of the head's size in place of three.
+#[test]
+fn a_frozen_head_has_no_gradient_in_a_fused_loss() {
+    let flops = |lora: &str| {
+        let plan = format!(
+            "{{model: {{framework: pytorch, type: transformer, sequence_length: {TOKENS}, batch_size: 1, architecture:
+              {{hidden_size: {WIDTH}, num_layers: 1, num_attention_heads: 8, intermediate_size: 4096, vocab_size: {WORDS},
+              activation: swiglu, norm: rmsnorm, linear_bias: false, tie_embeddings: false}}}},
+              training: {{precision: bf16, micro_batch_size: 1, loss: fused{lora}}}, hardware: {{gpu_type: H100}}}}"
+        );
+        predict::of(&Document::parse(&plan).unwrap().plan().unwrap(), catalog()).unwrap().flops.forward.0
+    };
+    let product = (2 * TOKENS * WORDS * WIDTH) as f64;
+    let adapter = (2 * TOKENS * 8 * (WIDTH + WIDTH)) as f64;
+    let less = flops("") - flops(", lora: {rank: 8, targets: [q_proj]}") + adapter;
+    assert!((less - product).abs() < 1e-6 * product, "{less} {product}");
+}

@@ -33,26 +33,29 @@ impl DecoderContext<'_> {
         // the second product; the first one's operand is a view, whose copy goes at once.
         let autocast = self.run.types.autocast;
         let computed = autocast.unwrap_or(element);
+        // A frozen head has no gradient and no product for it (`if grad_weight is not None`).
+        let trained = b.needs_grad(head);
         let copies = if autocast.is_some_and(|to| to != b.element(head)) {
-            product(&[1 + u64::from(b.needs_grad(head)), rows, columns, computed.bytes()])
+            product(&[1 + u64::from(trained), rows, columns, computed.bytes()])
         } else {
             0
         };
         let grad_x = b.make(tokens.saturating_mul(columns), element, false);
-        let grad_w = b.make(rows.saturating_mul(columns), b.element(head), false);
+        let grad_w = trained.then(|| b.make(rows.saturating_mul(columns), b.element(head), false));
         let loss = b.make(1, Element::F32, true);
-        let saved = [grad_x, grad_w];
+        let made: Vec<TensorId> = [loss, grad_x].into_iter().chain(grad_w).collect();
+        let products = 2 + u64::from(trained);
         let product_flops = 2.0 * tokens as f64 * columns as f64 * rows as f64;
         b.op(&Spec {
             name: "loss.fused",
             unit: Unit::Matrix(computed),
-            // Logits, the input's gradient and the weight's: three matmuls of the same size.
-            work: Work::Product(MatMul { batch: 3, rows: tokens, inner: columns, columns: rows, layer: false }),
+            // Logits, the input's gradient and that of a trained weight: matmuls of the same size.
+            work: Work::Product(MatMul { batch: products, rows: tokens, inner: columns, columns: rows, layer: false }),
             inputs: &[(x, Flow::New), (head, Flow::New)],
-            outputs: &[loss, grad_x, grad_w],
-            saved: if b.needs_grad(head) && parts.is_none() { &saved } else { &saved[..1] },
+            outputs: &made,
+            saved: if parts.is_none() { &made[1..] } else { &made[1..2] },
             scratch_forward: product(&[chunk, rows, computed.bytes() + 4]).saturating_add(copies),
-            flops: (3.0 * product_flops, 0.0),
+            flops: (products as f64 * product_flops, 0.0),
             ..Spec::default()
         });
         loss
