@@ -124,15 +124,19 @@ impl Generation {
         }
     }
 
+    /// NVIDIA's with a compute capability below 8.0: without flash kernels, bf16 units and asynchronous copies.
+    #[must_use]
+    pub const fn is_before_ampere(self) -> bool {
+        matches!(self, Self::Pascal | Self::Volta | Self::Turing)
+    }
+
     /// What moves each way over sixteen lanes of the PCIe generation of its time (configs/interconnects.yaml).
     #[must_use]
     pub const fn host_link(self) -> BytesPerSec {
         match self {
-            Self::Hopper | Self::Blackwell | Self::Cdna4 => BytesPerSec(64e9),
+            Self::Hopper | Self::Blackwell | Self::Cdna3 | Self::Cdna4 => BytesPerSec(64e9),
             Self::Pascal | Self::Volta | Self::Turing => BytesPerSec(16e9),
-            Self::Ampere | Self::Ada | Self::Cdna2 | Self::Cdna3 | Self::Rdna | Self::Cpu | Self::Unknown => {
-                BytesPerSec(32e9)
-            }
+            Self::Ampere | Self::Ada | Self::Cdna2 | Self::Rdna | Self::Cpu | Self::Unknown => BytesPerSec(32e9),
         }
     }
 }

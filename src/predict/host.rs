@@ -8,7 +8,10 @@ use crate::units::Bytes;
 
 /// Bytes that one GPU's offload holds in host memory, of the stage that needs most of it. States, masters, gradients and
 /// weights are those that the GPU gives up. The host updates what it holds, so that gradients lie there too
-/// (ZeRO-Offload, arXiv 2101.06840, section 4.1; FSDP's CPUOffload). Activations are those of the micro-batches under way.
+/// (ZeRO-Offload, arXiv 2101.06840, section 4.1; FSDP's CPUOffload), under DeepSpeed twice: as they are reduced, and in fp32
+/// beside the masters (runtime/zero/stage3.py, `grad_partitions_flat_buffer` and `fp32_partitioned_groups_flat[i].grad`;
+/// stage_1_and_2.py, `param_buffer_of_bit16_for_cpu_offload_groups` in place of the first). Activations are those of the
+/// micro-batches under way.
 #[must_use]
 pub fn host_memory(job: &Job) -> Bytes {
     let training = &job.training;
@@ -28,7 +31,9 @@ fn of_stage(held: &StageTapes<'_>, index: usize) -> Bytes {
     let card = held.on_card();
     let left = held.offloading(card, training.cpu_offload);
     let trains = training.mode == Mode::Train;
-    let states = card.masters.saturating_sub(left.masters) + card.states.saturating_sub(left.states);
+    let masters = card.masters.saturating_sub(left.masters);
+    let stepped_on = if held.job.degrees.is_deepspeed() { masters } else { Bytes::ZERO };
+    let states = masters + card.states.saturating_sub(left.states) + stepped_on;
     match training.cpu_offload {
         CpuOffload::Optimizer if trains => states + card.gradients,
         CpuOffload::Parameters if trains => card.weights + states + card.gradients,

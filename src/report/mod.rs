@@ -64,7 +64,8 @@ impl<'a> Report<'a> {
     #[must_use]
     pub fn total_steps(&self) -> Option<f64> {
         let a_step = self.setup.filter(|setup| setup.tokens > 0)?.tokens as f64;
-        self.prediction.time.total_tokens().map(|tokens| (tokens / a_step).ceil())
+        // Tokens come of hours and a rate: what is whole but for their rounding is whole.
+        self.prediction.time.total_tokens().map(|tokens| (tokens / a_step - 1e-6).ceil())
     }
 
     /// A report of a prediction alone.

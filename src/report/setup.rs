@@ -74,10 +74,7 @@ fn lines(job: &Job, host: Bytes) -> Vec<(&'static str, String)> {
     if host > Bytes::ZERO {
         let gpus = job.hardware.gpus_per_node.min(job.degrees.num_gpus).max(1);
         let node = host * gpus;
-        lines.push((
-            "host memory",
-            format!("{host} pinned for each GPU, {node} on a node of {gpus}, for what is offloaded"),
-        ));
+        lines.push(("host memory", format!("{host} for each GPU, {node} on a node of {gpus}, for what is offloaded")));
     }
     lines
 }

@@ -8,11 +8,6 @@ use crate::plan::keys;
 use crate::plan::keywords::{Attention, Fp8Recipe, Mode, Precision};
 use crate::plan::traced::{TracedModel, TracedWork};
 
-/// Compute capability below 8.0.
-const fn is_before_ampere(generation: Generation) -> bool {
-    matches!(generation, Generation::Pascal | Generation::Volta | Generation::Turing)
-}
-
 /// AMD's GPUs that AOTriton has attention for without being told to try: MI200, MI300, MI350. PyTorch takes it on Radeons
 /// under TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL alone, and there is none for MI100 (PyTorch 2.9,
 /// aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, `check_flash_attention_hardware_support`; ROCm/aotriton README).
@@ -23,7 +18,7 @@ pub fn fused_kernels(gpu: &Gpu) -> FusedKernels {
     let amd = gpu.compute_capability.as_deref().filter(|_| gpu.vendor == Vendor::Amd);
     match gpu.generation {
         Generation::Cpu => FusedKernels::Cpu,
-        generation if is_before_ampere(generation) => FusedKernels::Efficient,
+        generation if generation.is_before_ampere() => FusedKernels::Efficient,
         _ if amd.is_some_and(|chip| !WITH_AOTRITON.contains(&chip)) => FusedKernels::Absent,
         _ => FusedKernels::Flash,
     }
@@ -94,7 +89,7 @@ pub(super) fn note_recipe(gpu: &Gpu, recipe: Fp8Recipe, (training, storage): (&T
         _ => false,
     };
     if before {
-        let said = format!("{recipe}: {} has no units for its scales: libraries refuse to run it", gpu.name);
+        let said = format!("{} has no units for the scales of {recipe}: libraries refuse to run it", gpu.name);
         notes.assume(keys::training::fp8_recipe, said);
     }
 }
@@ -110,7 +105,7 @@ pub(super) fn note(
         let said = "convolutions may take TF32: torch.backends.cudnn.allow_tf32 is true unless a script says otherwise";
         notes.assume(keys::training::precision, said);
     }
-    let old = is_before_ampere(gpu.generation);
+    let old = gpu.generation.is_before_ampere();
     let half = storage.compute.bytes() < 4;
     let name = &gpu.name;
     if gpu.generation == Generation::Pascal && training.compile {

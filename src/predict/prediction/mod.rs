@@ -123,7 +123,7 @@ impl Traffic {
 }
 
 /// Keys under which a plan may ask for what its GPU does not have.
-const GPU_KEYS: [&str; 3] = ["training.precision", "training.attention", "cluster.interconnect"];
+const GPU_KEYS: [&str; 4] = ["training.precision", "training.fp8_recipe", "training.attention", "cluster.interconnect"];
 
 /// What a plan asks for that its `gpu` does not have: each key with what is missing.
 pub fn lacking<'a>(gpu: &'a str, assumptions: &'a [String]) -> impl Iterator<Item = (&'static str, &'a str)> {

@@ -148,14 +148,17 @@ pub(super) fn optimizer(job: &Job, resident: &Resident, traffic: &mut Traffic) -
     let curve = &job.speed.curves.memory;
     // What lies in host memory is stepped there.
     let offloaded = matches!(job.training.cpu_offload, CpuOffload::Optimizer | CpuOffload::Parameters);
-    let elsewhere = curve.optimizer.is_some() || offloaded;
-    let moved = if elsewhere { least(job, resident, updated) } else { Moved::of(job, resident, updated, each) };
+    let moved = match (offloaded, curve.optimizer.is_some()) {
+        (true, _) => Moved { weights: 0, gradients: 0, states: 0 },
+        (false, true) => least(job, resident, updated),
+        (false, false) => Moved::of(job, resident, updated, each),
+    };
     traffic.optimizer_states += Bytes(moved.states);
     traffic.parameters += Bytes(moved.weights);
     traffic.gradients += Bytes(moved.gradients);
     // A handful of operations an element (Adam: about ten for two moments).
     let kernels = Kernels::of(job);
-    let simple = 5.0 * moments as f64 * updated as f64;
+    let simple = if offloaded { 0.0 } else { 5.0 * moments as f64 * updated as f64 };
     let orthogonal = resident.orthogonalised as f64;
     let compute = Seconds(simple / kernels.sustained(Unit::Vector, false))
         + Seconds(orthogonal / kernels.sustained(Unit::Matrix(Element::Bf16), false));
