@@ -196,7 +196,7 @@ pub fn format(asked: Option<ReportFormat>, output: Option<&Path>) -> Result<Repo
         (None, Some("json" | "jsonl")) => Ok(ReportFormat::Json),
         (None, Some("csv")) => Ok(ReportFormat::Csv),
         (None, Some(other)) => Err(Failure::usage(format!(
-            "--output: no format is known by the extension `{other}`: use .txt, .json or .csv, or --format"
+            "--output: no format is known by the extension `{other}`: use .txt, .json or .csv; .svg, .png or .pdf for a plot; or --format"
         ))),
     }
 }

@@ -30,7 +30,9 @@ pub fn text(plan: &str, sweep: &Sweep, width: usize) -> String {
     }
     text.push('\n');
     text.push_str(&rows(sweep).render("  ", width));
-    text.push_str("\ntraffic of a step on one GPU by kind, GiB; demand and share of its peak\n");
+    let answers = outlines(sweep).any(|outline| outline.decode.is_some());
+    let of = if answers { "the prefill" } else { "a step" };
+    let _ = writeln!(text, "\ntraffic of {of} on one GPU by kind, GiB; demand and share of its peak");
     text.push_str(&traffic(sweep).render("  ", width));
     text.push_str("\nmemory of a GPU at the peak by component, GiB\n");
     text.push_str(&components(sweep).render("  ", width));

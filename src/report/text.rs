@@ -300,7 +300,7 @@ fn roofline(text: &mut String, prediction: &Prediction, all: bool, width: usize)
     let rest = &roofline.ops[shown..];
     if !rest.is_empty() {
         let seconds: f64 = rest.iter().map(|op| op.seconds.0).sum();
-        let _ = writeln!(text, "  {} more: {} % of the time", rest.len(), share(seconds));
+        let _ = writeln!(text, "  {} more: {} % of kernel time", rest.len(), share(seconds));
     }
 }
 

@@ -19,7 +19,7 @@ use crate::app::{SOON, State, broken_loss, core_wait, mismatch_words, other_mach
 use crate::compare::{Comparison, Explanation, Forecast, GrowthKind, Residual, named_first};
 use crate::predict::Prediction;
 use crate::printable::printable;
-use crate::reading::{Absence, Reading};
+use crate::reading::{Absence, Reading, ReadingKind};
 use crate::units::{BytesPerSec, Seconds, three_figures};
 
 /// Draws the line.
@@ -382,7 +382,10 @@ fn residual<'a, T: Copy>(
     }
     if let Some(relative) = residual.relative {
         let (style, arrow) = difference(residual, relative, look);
-        spans.push(Span::styled(format!(" {}{arrow}", signed_percent(relative)), style));
+        // Of a bound the difference is one as well.
+        let mark =
+            residual.observed.kind().filter(|kind| *kind == ReadingKind::UpperBound).map_or("", ReadingKind::mark);
+        spans.push(Span::styled(format!(" {mark}{}{arrow}", signed_percent(relative)), style));
     }
     spans
 }

@@ -8,6 +8,7 @@ pub(super) mod milestones;
 pub(super) mod places;
 pub(super) mod processes;
 pub(super) mod recording;
+pub(super) mod scale;
 pub(super) mod spans;
 pub(super) mod trail;
 
@@ -19,6 +20,7 @@ use attached::{AttachedProcess, AttachedState};
 use end_request::{EndRequest, TargetProcess};
 use history::History;
 use processes::{ProcessList, ProcessRow};
+use scale::DeviceScales;
 use spans::{HistorySpan, Spans};
 
 /// A row of the pane, by what it shows: it stays selected while others come and go.
@@ -118,6 +120,8 @@ pub struct Monitor {
     pub asked_to_end: Option<TargetProcess>,
     /// The most that each device held since the start, or since the last attach.
     pub peaks: Vec<Option<Bytes>>,
+    /// How much each device has, by what it said last.
+    pub scales: DeviceScales,
     /// Samples lost since the start.
     pub dropped: u64,
     /// Time between samples.
@@ -148,6 +152,7 @@ impl Monitor {
             ending: None,
             asked_to_end: None,
             peaks: Vec::new(),
+            scales: DeviceScales::default(),
             dropped: 0,
             interval: Seconds(1.0),
             cluster: Cluster::default(),
@@ -345,6 +350,7 @@ impl Monitor {
             self.history.begin(past.position, &past.samples);
             self.spans.begin(past.position, &past.samples);
         }
+        self.scales.note(&sample.devices);
         self.history.push(&sample);
         self.spans.push(&sample, self.told.as_deref(), self.shown_device());
         self.dropped = sample.dropped;
@@ -359,17 +365,6 @@ impl Monitor {
             && !self.processes().iter().any(|row| row.pid == pid)
         {
             self.selected = SelectedRow::Device(0);
-        }
-    }
-
-    fn note_peaks(&mut self) {
-        let Some(sample) = &self.sample else { return };
-        self.peaks.resize(sample.devices.len().max(self.peaks.len()), None);
-        for (peak, device) in self.peaks.iter_mut().zip(&sample.devices) {
-            *peak = (*peak).max(device.memory.value().map(|memory| memory.used));
-        }
-        if let Some(attached) = &mut self.attached {
-            attached.note(sample);
         }
     }
 

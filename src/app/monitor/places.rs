@@ -65,6 +65,7 @@ impl Monitor {
         self.history.rearrange(&former);
         self.spans.rearrange(&former);
         rearranged(&mut self.peaks, &former);
+        self.scales.rearrange(&former);
         if let SelectedRow::Device(selected) = self.selected {
             let place = former.iter().position(|place| *place == Some(selected));
             self.selected = SelectedRow::Device(place.unwrap_or(0));

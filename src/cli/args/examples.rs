@@ -73,7 +73,7 @@ const EXAMPLES: [(&str, &[Example]); 27] = [
         &[
             ("What is set, and who says it?", "memwall config"),
             ("A file with every option to begin with", "memwall config --example > ~/.config/memwall/config.yaml"),
-            ("The options alone", "memwall config --example | grep -v '^#'"),
+            ("The options alone", "memwall config --example | grep '^#[a-z]'"),
         ],
     ),
     (

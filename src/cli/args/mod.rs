@@ -288,9 +288,9 @@ pub struct HelpArgs {
 pub enum ReportFormat {
     /// For people
     Text,
-    /// One object a plan, one a line
+    /// For programs: an object each
     Json,
-    /// One row a plan
+    /// For tables: a row each
     Csv,
 }
 

@@ -66,7 +66,7 @@ impl Plot {
 const MOST_POINTS: usize = 400;
 
 /// Devices whose lines can be told apart.
-const MOST_DEVICES: usize = INKS.len() - 1;
+const MOST_DEVICES: usize = INKS.len();
 
 /// Memory of each device over a recording, against what a plan predicts.
 #[must_use]
@@ -74,11 +74,12 @@ pub fn recording(file: &str, samples: &mut Samples, predicted: Option<&StageMemo
     let count = samples.recording().len();
     let step = count.div_ceil(MOST_POINTS).max(1);
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-    let mut start = None;
+    let (mut start, mut devices) = (None, 0);
     for index in (0..count).step_by(step) {
         let Some(sample) = samples.get(index, usize::MAX) else { break };
         let from = *start.get_or_insert(sample.at);
         let Seconds(at) = sample.at.since(from);
+        devices = devices.max(sample.devices.len());
         for (place, device) in sample.devices.iter().enumerate().take(MOST_DEVICES) {
             if place == lines.len() {
                 lines.push((format!("GPU {}", device.index), Vec::new()));
@@ -101,8 +102,12 @@ pub fn recording(file: &str, samples: &mut Samples, predicted: Option<&StageMemo
         layers.push(PlotLayer::dashed(LIMIT, vec![(0.0, gib(bytes)), (end, gib(bytes))]));
         labels.push(PlotLabel { at: (end / 2.0, gib(bytes)), words: format!("predicted {bytes}"), ink: LIMIT });
     }
+    let each = match devices.checked_sub(MOST_DEVICES) {
+        None | Some(0) => "each GPU".to_owned(),
+        Some(_) => format!("the first {MOST_DEVICES} of {devices} GPUs"),
+    };
     Plot {
-        title: format!("Memory of each GPU over the recording {}", plan_name(file)),
+        title: format!("Memory of {each} over the recording {}", plan_name(file)),
         x: PlotAxis::linear("time, s", 0.0, end),
         y: PlotAxis::over("memory in use, GiB", observed.into_iter().chain(wanted.map(gib))),
         layers,

@@ -11,7 +11,7 @@ use super::history_axis::{full, range, unit, words};
 use super::scroll;
 use crate::app::{HistorySpan, Monitor, Pane, SelectedRow, State};
 use crate::printable::printable;
-use crate::reading::{DeviceMetric, DeviceSample, Reading, Spread};
+use crate::reading::{DeviceMetric, DeviceSample, Reading, ReadingKind, Spread};
 use crate::ui::Look;
 use crate::ui::text::{fit, left, right, width_of};
 use crate::units::Bytes;
@@ -128,10 +128,11 @@ fn draw_chart(state: &State, figure: DeviceMetric, look: &Look, area: Rect, buff
     }
     draw_plot(state, figure, (bottom, top), look, plot, buffer);
     let mark = whole.map_or("", |whole| whole.kind.mark());
+    let latest = now.kind().map_or("", ReadingKind::mark);
     let lines = [
         ("now", now.value().copied()),
         ("most", whole.map(|whole| whole.high)),
-        ("of", full(&state.plans, figure, device)),
+        ("of", full(state, position, figure)),
         ("mean", whole.map(Spread::mean)),
         ("least", whole.map(|whole| whole.low)),
     ];
@@ -140,7 +141,11 @@ fn draw_chart(state: &State, figure: DeviceMetric, look: &Look, area: Rect, buff
     let known = lines.into_iter().filter(|(word, value)| *word != "of" || value.is_some());
     for ((word, value), place) in known.chain(peak).zip(figures.rows()) {
         // What it can do is no reading.
-        let mark = if word == "of" { "" } else { mark };
+        let mark = match word {
+            "of" => "",
+            "now" => latest,
+            _ => mark,
+        };
         let text = value.map_or_else(|| "–".to_owned(), |value| format!("{mark}{}", words(figure, value)));
         Line::from(vec![
             Text::styled(format!(" {}", left(word, 6)), theme.dim()),
@@ -235,19 +240,20 @@ fn draw_axis(monitor: &Monitor, look: &Look, area: Rect, buffer: &mut Buffer) {
 fn draw_list(state: &State, devices: &[DeviceSample], look: &Look, area: Rect, buffer: &mut Buffer) {
     let theme = &look.theme;
     let monitor = &state.monitor;
-    let width = (area.width as usize).saturating_sub(5) / LISTED;
+    let width = (area.width as usize).saturating_sub(7) / LISTED;
     let head: String = from(monitor.metric).take(LISTED).map(|figure| left(figure.word(), width)).collect();
-    let mut lines = vec![Line::styled(format!("  #  {head}"), theme.dim())];
+    let mut lines = vec![Line::styled(format!("    #  {head}"), theme.dim())];
     let room = (area.height as usize).saturating_sub(1);
     let first = scroll(monitor.shown_device(), devices.len(), room);
     for (position, device) in devices.iter().enumerate().skip(first).take(room) {
         look.place_row(area, lines.len(), position);
         let chosen = state.views.focus == Pane::Monitor && monitor.selected == SelectedRow::Device(position);
         let style = if chosen { theme.selected() } else { theme.text() };
-        let mut spans = vec![Text::styled(format!("{}{:>2}  ", if chosen { "▸" } else { " " }, device.index), style)];
+        let mark = if chosen { "▸" } else { " " };
+        let mut spans = vec![Text::styled(format!("{mark}{:>4}  ", device.label()), style)];
         for figure in from(monitor.metric).take(LISTED) {
             let whole = monitor.spans.whole(position, monitor.span, figure);
-            let top = full(&state.plans, figure, device).unwrap_or(0.0).max(whole.map_or(0.0, |whole| whole.high));
+            let top = full(state, position, figure).unwrap_or(0.0).max(whole.map_or(0.0, |whole| whole.high));
             let seen = monitor.spans.columns(position, monitor.span, figure, width.saturating_sub(2));
             let highs = seen.into_iter().map(|spread| spread.map(|spread| spread.high));
             spans.push(Text::styled(format!("{}  ", super::sparks(highs, top)), theme.observed()));

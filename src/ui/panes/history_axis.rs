@@ -1,21 +1,24 @@
 //! The axes of the past: each metric in its own unit, over what was seen.
 
-use crate::app::Plans;
-use crate::reading::{DeviceMetric, DeviceSample, Spread};
+use crate::app::State;
+use crate::reading::{DeviceMetric, Spread};
 use crate::ui::header::terabytes;
 use crate::units::{Bytes, BytesPerSec, Fraction, three_figures};
 
-/// What a device can do at most, by its driver or the catalogue; none where nobody says.
-pub fn full(plans: &Plans, metric: DeviceMetric, device: &DeviceSample) -> Option<f64> {
-    let prediction = plans.compared().prediction();
+/// What the device at that place can do at most, by its driver, now or before it was lost, or the catalogue; none where
+/// nobody says.
+pub fn full(state: &State, position: usize, metric: DeviceMetric) -> Option<f64> {
+    let prediction = state.plans.compared().prediction();
+    let device = state.monitor.devices().get(position)?;
+    let scale = state.monitor.scale(position);
     match metric {
-        DeviceMetric::Memory => device.memory.value().map(|memory| memory.total.as_f64()),
+        DeviceMetric::Memory => scale.memory.map(Bytes::as_f64),
         DeviceMetric::Bandwidth => {
             let planned = || prediction.map(|prediction| prediction.roofline.bandwidth.0);
             device.dram_peak.value().map(|peak| peak.0).or_else(planned)
         }
         DeviceMetric::Tensor | DeviceMetric::Busy => Some(1.0),
-        DeviceMetric::Power => device.power_limit.value().map(|limit| limit.0),
+        DeviceMetric::Power => scale.power.map(|limit| limit.0),
         DeviceMetric::Clock => device.sm_clock_max.value().map(|clock| clock.0),
         DeviceMetric::StepTime
         | DeviceMetric::Loss
@@ -39,7 +42,9 @@ pub fn range(metric: DeviceMetric, seen: Option<Spread>) -> (f64, f64) {
     let top = (high / step).ceil() * step;
     // A flat line is not the frame's.
     let top = if top <= bottom { bottom + step } else { top };
-    (bottom * size, top * size)
+    // Nothing is busier than all of the time.
+    let beyond = if matches!(metric, DeviceMetric::Tensor | DeviceMetric::Busy) { (top - 100.0).max(0.0) } else { 0.0 };
+    ((bottom - beyond) * size, (top - beyond) * size)
 }
 
 /// Whether its values are shown without decimals.

@@ -323,8 +323,8 @@ fn draw_caption(roofline: &Roofline, selected: usize, state: &State, look: &Look
         let ways = [
             format!("  {intensity}  {bound}  {share:.0} % of kernel time{since}"),
             format!("  {bound}  {share:.0} % of kernel time{since}"),
-            format!("  {bound}  {share:.0} % of time{since}"),
-            format!("  {share:.0} % of time{since}"),
+            format!("  {bound}  {share:.0} % of kernels{since}"),
+            format!("  {share:.0} % of kernels{since}"),
         ];
         let facts = ways.iter().find(|way| way.chars().count() <= room).unwrap_or(&ways[3]);
         lines.push(Line::from(vec![

@@ -38,7 +38,9 @@ pub fn draw(state: &State, figures: bool, look: &Look, area: Rect, buffer: &mut 
     }
     for (why, what) in missing(device) {
         let room = (area.width as usize).saturating_sub(width_of(&spans));
-        let text = format!(" · {}: {}", what.join(", "), printable(&why.to_string()));
+        let why = printable(&why.to_string());
+        // Of a device without any figure the reason is all there is to say.
+        let text = if what.len() == FIGURES { format!(" · {why}") } else { format!(" · {}: {why}", what.join(", ")) };
         spans.push(Span::styled(fit(&text, room), theme.dim()));
     }
     if figures {
@@ -110,9 +112,12 @@ const fn meaning(code: u64) -> &'static str {
     }
 }
 
+/// Figures of a row.
+const FIGURES: usize = 7;
+
 /// Figures that a device does not have, by the reason.
 fn missing(device: &DeviceSample) -> Vec<(&Absence, Vec<&'static str>)> {
-    let figures = [
+    let figures: [_; FIGURES] = [
         ("memory", device.memory.absence()),
         ("busy", device.busy.absence()),
         ("tensor", device.tensor_activity.absence()),

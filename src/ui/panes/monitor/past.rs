@@ -23,13 +23,14 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
     let position = state.monitor.shown_device();
     let Some(device) = state.monitor.devices().get(position) else { return };
     let peak = state.plans.compared().prediction().map_or(0.0, |prediction| prediction.roofline.bandwidth.0);
-    // The scale of a device that no longer tells its own.
+    let scale = state.monitor.scale(position);
+    // The scale of a device that never told its own.
     let held = state.plans.compared().prediction().map_or(0.0, |prediction| prediction.capacity.bytes.as_f64());
     let rows = [
         HistoryRow {
             label: "memory",
             value: |point| point.memory.map(Bytes::as_f64),
-            top: device.memory.value().map_or(held, |memory| memory.total.as_f64()),
+            top: scale.memory.map_or(held, Bytes::as_f64),
             latest: marked(&device.memory, |memory| memory.used.to_string()),
         },
         HistoryRow {
@@ -47,7 +48,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) {
         HistoryRow {
             label: "power",
             value: |point| point.power.map(|power| power.0),
-            top: device.power_limit.value().map_or(0.0, |limit| limit.0),
+            top: scale.power.map_or(0.0, |limit| limit.0),
             latest: marked(&device.power, ToString::to_string),
         },
         HistoryRow {
