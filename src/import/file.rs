@@ -178,6 +178,9 @@ fn of_python(name: &str, content: &str, context: &ImportContext) -> Option<Impor
     if let Some(imported) = nemo_factories::of_script(name, content, context) {
         return Some(imported);
     }
+    if let Some(imported) = bridge::script::of_file(name, content, context) {
+        return Some(imported);
+    }
     if torchtitan::is_python(content) {
         return Some(torchtitan::of_python(name, content, context));
     }

@@ -145,7 +145,7 @@ pub fn of_bridge(file: &Settings) -> ImportedPlan {
 }
 
 /// `llama3_8b_pretrain_config`: the model's name, and what is done with it.
-fn recipe(imported: &mut ImportedPlan, context: &ImportContext, found: &Setting<String>) {
+pub fn recipe(imported: &mut ImportedPlan, context: &ImportContext, found: &Setting<String>) {
     match nemo_recipes::preset_of(context, &found.value) {
         Some(preset) => imported.say(keys::model::preset, preset, found.origin.clone()),
         None => imported.miss(keys::model::preset, format!("{}: not known here", found.value)),
@@ -153,7 +153,8 @@ fn recipe(imported: &mut ImportedPlan, context: &ImportContext, found: &Setting<
     imported.note(format!("{}: what the recipe itself decides is not read", found.value));
 }
 
-fn overrides(imported: &mut ImportedPlan, settings: &Settings) {
+/// What the settings of a recipe say that is not read itself.
+pub fn overrides(imported: &mut ImportedPlan, settings: &Settings) {
     take(imported, settings, BRIDGE);
     nemo_recipes::fused_loss(imported, "Megatron-Bridge");
     let unfused = settings.flag("model.cross_entropy_loss_fusion").filter(|found| !found.value);

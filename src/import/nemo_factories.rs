@@ -1,6 +1,6 @@
 //! Runs of NeMo 2's recipes: a script that makes one and changes it, and `nemo llm finetune --factory llama3_8b`.
 
-mod changes;
+pub mod changes;
 
 use serde_json::Value;
 
@@ -101,6 +101,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
         value: python_literal(text).or_else(|| Some(text.into())),
         text: text.to_owned(),
         origin: Origin::Argument(path.to_owned()),
+        sure: true,
     });
     plan(&recipe, &given, changes.collect(), program, context).unwrap_or_else(|| ImportedPlan::of("NeMo"))
 }

@@ -146,7 +146,9 @@ pub fn preset_of(context: &ImportContext, name: &str) -> Option<String> {
         "_64k",
         "_128k",
     ];
-    let mut name = name;
+    // `llama32_1b_pretrain_1gpu_h100_bf16_config`: what is done with the model, and on what, stands behind its name.
+    let done = ["_pretrain_", "_sft_", "_peft_", "_finetune_"].iter().find_map(|what| name.split_once(what));
+    let mut name = done.map_or(name, |(model, _)| model);
     while let Some(shorter) = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)) {
         name = shorter;
     }

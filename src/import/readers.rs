@@ -5,11 +5,11 @@ use crate::imported::ImportedPlan;
 use crate::launch::Program;
 use crate::plan::keys;
 use crate::{
-    align_anything, areal, automodel, axolotl, build_nanogpt, chatlearn, colossal, deepspeed, diffusers, easy_r1,
-    fms_fsdp, galore, glm, gpt_neox, halos, intern_evo, levanter, lingua, litgpt, llama_accessory, llama_factory,
-    llama_recipes, llm_c, llm_foundry, llm_recipes, megatron, mistral_finetune, model_center, nanogpt, nanotron, nemo,
-    nemo_factories, nemo_rl, oat, olmo, open_instruct, open_lm, openrlhf, oumi, own_loop, prime_rl, primus,
-    python_calls, python_sizes, sky_rl, swift, timm, torchtitan, torchtune, trainer, veomni, verl, xtuner,
+    align_anything, areal, automodel, axolotl, bridge, build_nanogpt, chatlearn, colossal, deepspeed, diffusers,
+    easy_r1, fms_fsdp, galore, glm, gpt_neox, halos, intern_evo, levanter, lingua, litgpt, llama_accessory,
+    llama_factory, llama_recipes, llm_c, llm_foundry, llm_recipes, megatron, mistral_finetune, model_center, nanogpt,
+    nanotron, nemo, nemo_factories, nemo_rl, oat, olmo, open_instruct, open_lm, openrlhf, oumi, own_loop, prime_rl,
+    primus, python_calls, python_sizes, sky_rl, swift, timm, torchtitan, torchtune, trainer, veomni, verl, xtuner,
 };
 
 /// The framework that runs, by its program's name and arguments.
@@ -21,6 +21,7 @@ pub fn framework(context: &ImportContext) -> ImportedPlan {
         (gpt_neox::runs, gpt_neox::import),
         (nemo_factories::runs, nemo_factories::import),
         (nemo::runs, nemo::import),
+        (bridge::script::runs, bridge::script::import),
         (llama_recipes::runs, llama_recipes::import),
         (llm_recipes::runs, llm_recipes::import),
         (llm_c::runs, llm_c::import),

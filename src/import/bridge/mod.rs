@@ -3,6 +3,7 @@
 
 mod module;
 mod recipe;
+pub mod script;
 
 use serde_json::Value;
 

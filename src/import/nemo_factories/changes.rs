@@ -71,7 +71,7 @@ const QUIET: [&str; 24] = [
 const PARTS: [&str; 7] = ["trainer", "data", "model", "optim", "peft", "log", "resume"];
 
 /// A statement that changes an attribute of a recipe.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RecipeChange {
     /// Without the recipe's own name: `trainer.max_steps`.
     pub path: String,
@@ -79,41 +79,56 @@ pub struct RecipeChange {
     pub value: Option<Value>,
     pub text: String,
     pub origin: Origin,
+    /// It stands in no condition and no loop.
+    pub sure: bool,
 }
 
 /// What a script changes, in order.
 pub fn of_script(name: &str, content: &str, reader: &ScriptReader) -> Vec<RecipeChange> {
-    let lines: Vec<&str> = content.lines().collect();
     let mut found = Vec::new();
-    for (at, line) in lines.iter().enumerate() {
-        let Some((path, text)) = assigned(line) else { continue };
-        let text = whole(text, lines.get(at + 1..).unwrap_or_default());
-        let sure = !is_conditional(&lines, at);
-        let known = |text: &str| python_literal(text).or_else(|| reader.expression(text)).filter(|_| sure);
-        let origin = || Origin::File { name: name.to_owned(), line: Some(at + 1), key: path.to_owned() };
-        if path != "data" {
-            found.push(RecipeChange { path: path.to_owned(), value: known(&text), text, origin: origin() });
+    for change in of_parts(name, content, reader, &PARTS) {
+        if change.path != "data" {
+            found.push(change);
             continue;
         }
         // Of a data set that is put in its place what it is given counts.
-        let inner = text.split_once('(').map_or_else(Vec::new, |(_, inner)| arguments(inner));
+        let inner = change.text.split_once('(').map_or_else(Vec::new, |(_, inner)| arguments(inner));
         for key in ["seq_length", "global_batch_size", "micro_batch_size"] {
             let told = inner.iter().filter_map(|part| part.split_once('=')).find(|(name, _)| name.trim() == key);
-            let value = told.and_then(|(_, text)| known(text.trim()));
-            found.push(RecipeChange { path: format!("data.{key}"), value, text: text.clone(), origin: origin() });
+            let value = told.filter(|_| change.sure).and_then(|(_, text)| literal(text.trim(), reader));
+            found.push(RecipeChange { path: format!("data.{key}"), value, ..change.clone() });
         }
     }
     found
 }
 
+/// What a script sets of these parts of a recipe, in order.
+pub fn of_parts(name: &str, content: &str, reader: &ScriptReader, parts: &[&str]) -> Vec<RecipeChange> {
+    let lines: Vec<&str> = content.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some((path, text)) = assigned(line, parts) else { continue };
+        let text = whole(text, lines.get(at + 1..).unwrap_or_default());
+        let sure = !is_conditional(&lines, at);
+        let value = literal(&text, reader).filter(|_| sure);
+        let origin = Origin::File { name: name.to_owned(), line: Some(at + 1), key: path.to_owned() };
+        found.push(RecipeChange { path: path.to_owned(), value, text, origin, sure });
+    }
+    found
+}
+
+fn literal(text: &str, reader: &ScriptReader) -> Option<Value> {
+    python_literal(text).or_else(|| reader.expression(text))
+}
+
 /// `recipe.trainer.max_steps = 10`, of whatever name that has such parts.
-fn assigned(line: &str) -> Option<(&str, &str)> {
+fn assigned<'l>(line: &'l str, parts: &[&str]) -> Option<(&'l str, &'l str)> {
     let (left, text) = line.split('#').next().unwrap_or("").split_once('=')?;
     let left = left.trim();
     let plain = left.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '.'));
     let (_, path) = left.split_once('.').filter(|_| plain && !text.starts_with('='))?;
     let first = path.split('.').next().unwrap_or(path);
-    (PARTS.contains(&first) && !left.starts_with("self.")).then_some((path, text.trim()))
+    (parts.contains(&first) && !left.starts_with("self.")).then_some((path, text.trim()))
 }
 
 /// An expression with the lines that its brackets take.
@@ -152,7 +167,7 @@ fn is_conditional(lines: &[&str], at: usize) -> bool {
 impl RecipeChange {
     /// Takes it over the recipe's own, and gives the keys of a plan that are open by it.
     pub fn apply(self, imported: &mut ImportedPlan, settings: &mut Settings) -> Vec<(&'static str, String)> {
-        let Self { path, value, text, origin } = self;
+        let Self { path, value, text, origin, .. } = self;
         let is_quiet = |quiet: &str| {
             path.strip_prefix(quiet)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('.') || quiet.ends_with('_'))
@@ -198,15 +213,15 @@ fn keys_of(name: &str) -> &'static [&'static str] {
 
 #[cfg(test)]
 mod tests {
-    use super::{assigned, is_conditional, whole};
+    use super::{PARTS, assigned, is_conditional, whole};
 
     #[test]
     fn an_attribute_goes_by_its_path() {
-        assert_eq!(assigned("    recipe.trainer.max_steps = 10  # few"), Some(("trainer.max_steps", "10")));
-        assert_eq!(assigned("pretrain.data = run.Config("), Some(("data", "run.Config(")));
+        assert_eq!(assigned("    recipe.trainer.max_steps = 10  # few", &PARTS), Some(("trainer.max_steps", "10")));
+        assert_eq!(assigned("pretrain.data = run.Config(", &PARTS), Some(("data", "run.Config(")));
         for line in ["recipe.trainer.max_steps == 10", "self.model.x = 1", "args.tp = 2", "f(recipe.data.seq_length=1)"]
         {
-            assert_eq!(assigned(line), None, "{line}");
+            assert_eq!(assigned(line, &PARTS), None, "{line}");
         }
         assert_eq!(whole("f(", &["a=1,  # one", ")", "b"]), "f( a=1, )");
     }
