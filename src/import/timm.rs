@@ -76,6 +76,7 @@ pub fn import(context: &ImportContext) -> ImportedPlan {
     let default = |option: &str| Origin::Default { framework: VERSION, option: option.to_owned() };
     imported.say(keys::training::micro_batch_size, 128, default("--batch-size 128"));
     imported.say(keys::training::weight_decay, 2e-5, default("--weight-decay 2e-5"));
+    imported.say(keys::training::gradient_clipping, false, default("no --clip-grad"));
     imported.say(keys::training::activation_checkpointing, "none", default("no --grad-checkpointing"));
     imported.say(keys::distribution::sharding, "none", default("DistributedDataParallel"));
     imported.say(keys::distribution::engine, "ddp", default("DistributedDataParallel"));

@@ -330,6 +330,13 @@ pub fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportCon
     imported.set(keys::training::deterministic, settings.flag("full_determinism"));
     sharding::set(imported, settings, context, stored);
     under_autocast(imported, settings, &unread);
+    let twice = unread.on("fsdp_config.fsdp_activation_checkpointing");
+    if let Some((wrapped, asked)) = twice.zip(settings.on("gradient_checkpointing")) {
+        imported.note(format!(
+            "{} and {}: the Trainer refuses both at once (`trainer.py`, `create_accelerator_and_postprocess`)",
+            wrapped.origin, asked.origin
+        ));
+    }
     methods::options(imported, settings);
     accelerate::distrust(imported, &unread);
     accelerate::account_for_file(imported, &unread);

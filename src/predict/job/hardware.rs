@@ -39,6 +39,12 @@ pub(super) fn resolve(plan: &Plan, catalog: &Catalog, notes: &mut Notes) -> Opti
         let said = format!("{limit} is more than {} has: {}", gpu.name, gpu.memory);
         notes.assume(keys::hardware::memory_limit_gb, said);
     }
+    // The largest part of MIG but the whole has half of the memory, and four of seven parts of the multiprocessors.
+    if limit.is_some_and(|limit| limit.0.saturating_mul(8) <= gpu.memory.0.saturating_mul(5)) {
+        let said =
+            format!("of memory alone: {}'s whole speed is predicted, of which a MIG part has its share", gpu.name);
+        notes.assume(keys::hardware::memory_limit_gb, said);
+    }
     let capacity = limit.map_or(gpu.memory, |limit| limit.min(gpu.memory));
     let per_node = plan.per_node().unwrap_or(USUAL_PER_NODE);
     let own = own_link(plan, catalog, (&gpu, per_node), notes);
