@@ -213,11 +213,8 @@ pub fn overrides(imported: &mut ImportedPlan, settings: &Settings) {
 
 fn world(imported: &mut ImportedPlan, settings: &Settings) {
     let nodes = settings.first_whole(&["trainer.num_nodes"]);
-    let per_node = settings.first_whole(&["trainer.devices", "trainer.gpus"]);
-    if per_node.is_none() {
-        return;
-    }
-    let world = World { total: None, nodes, per_node }.completed();
+    let Some(per_node) = settings.first_whole(&["trainer.devices", "trainer.gpus"]) else { return };
+    let world = World { total: None, nodes, per_node: Some(per_node) }.completed();
     imported.set(keys::cluster::num_gpus, world.total);
     imported.set(keys::cluster::nodes, world.nodes);
     imported.set(keys::cluster::gpus_per_node, world.per_node);
