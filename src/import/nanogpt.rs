@@ -73,7 +73,10 @@ pub fn runs(context: &ImportContext) -> bool {
         let known = OF_NANOGPT.iter().any(|name| word.rsplit('/').next() == Some(name));
         known || context.run.files.read(word).is_ok_and(|content| is_config(&text::python(word, &content)))
     });
-    named || config || script_says_so(context)
+    // karpathy/llama2.c has its configurator and some of its names, and another model.
+    let script = context.run.files.read(&context.program.path);
+    let is_another = script.is_ok_and(|text| text.contains("configurator.py") && !text.contains("n_embd"));
+    (named && !is_another) || config || script_says_so(context)
 }
 
 fn script_says_so(context: &ImportContext) -> bool {
