@@ -31,8 +31,14 @@ impl Autocast {
         let passed = |keyword: &str| reader.passed(&CALLS, keyword);
         let (devices, first) = (passed("device_type"), passed("0"));
         let (enabled, types, second) = (passed("enabled"), passed("dtype"), passed("1"));
-        // A script that names no GPU trains on what it casts for.
-        let trains_on_cpu = !loop_text.contains("cuda");
+        // A script that names no GPU, or sees none, trains on what it casts for.
+        let gpu = if reader.hides_gpus() {
+            Gpu::Hidden
+        } else if loop_text.contains("cuda") {
+            Gpu::Named
+        } else {
+            Gpu::Unnamed
+        };
         let mut all: Option<Self> = None;
         for (at, (dtype, certain)) in types.iter().enumerate() {
             let at_place = |list: &[(PassedArgument, bool)]| list.get(at).map(|(found, _)| found.clone());
@@ -40,7 +46,7 @@ impl Autocast {
             // `torch.cuda.amp.autocast(True)`
             let switch = at_place(&enabled).filter(is_told).or_else(|| at_place(&first).filter(is_switch));
             let dtype = Some(dtype.clone()).filter(is_told).or_else(|| at_place(&second).filter(is_word));
-            let one = if *certain { cast(device, switch, dtype, trains_on_cpu) } else { Self::Open };
+            let one = if *certain { cast(device, switch, dtype, gpu) } else { Self::Open };
             match all {
                 Some(before) if before != one => return Self::Open,
                 _ => all = Some(one),
@@ -62,21 +68,36 @@ fn is_switch(found: &PassedArgument) -> bool {
     matches!(found, PassedArgument::Plain(told) if told.value.is_boolean())
 }
 
+/// Whether a script may train on a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gpu {
+    /// It names one.
+    Named,
+    /// It names none.
+    Unnamed,
+    /// It sees none.
+    Hidden,
+}
+
 /// What one call casts to: fp16 on a GPU where it is told no type, bf16 on a CPU (`torch/amp/autocast_mode.py`,
 /// `get_autocast_dtype`).
 fn cast(
     device: Option<PassedArgument>,
     enabled: Option<PassedArgument>,
     dtype: Option<PassedArgument>,
-    trains_on_cpu: bool,
+    gpu: Gpu,
 ) -> Autocast {
     let word = match device {
         None => Some("cuda".to_owned()),
         Some(PassedArgument::Plain(told)) => text(&told.value),
         Some(_) => None,
     };
+    // PyTorch turns one for a GPU off that is not there (`torch.autocast.__init__`).
+    if gpu == Gpu::Hidden && word.as_ref().is_some_and(|word| word.starts_with("cuda")) {
+        return Autocast::None;
+    }
     let usual = word.and_then(|word| match word.as_str() {
-        "cpu" if trains_on_cpu => Some("bf16"),
+        "cpu" if gpu != Gpu::Named => Some("bf16"),
         word => word.starts_with("cuda").then_some("fp16"),
     });
     let on = match enabled {
@@ -93,6 +114,8 @@ fn cast(
         (Some(true), Some(_), Some(PassedArgument::Plain(told))) => match text(&told.value).as_deref() {
             Some("float16" | "half") => Autocast::Half("fp16"),
             Some("bfloat16") => Autocast::Half("bf16"),
+            // No matrix is multiplied in another type then.
+            Some("float32" | "float") => Autocast::None,
             _ => Autocast::Open,
         },
         _ => Autocast::Open,

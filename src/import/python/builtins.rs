@@ -175,6 +175,8 @@ impl FollowedScript<'_> {
                 Some(match given.at(1) {
                     // What a call has made is not known to lack the name, unless a file of settings was read that does.
                     Some(_) if found.is_open() && !self.may_lack(owner) => Known::UNKNOWN,
+                    // Nor what a function is handed that nothing was seen to call.
+                    Some(_) if found.is_open() && self.blindly > 0 => Known::UNKNOWN,
                     Some(default) if found.is_open() => default.clone().also(&ArgumentSource::argument(&asked)),
                     _ => found,
                 })

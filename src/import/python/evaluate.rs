@@ -154,6 +154,13 @@ impl FollowedScript<'_> {
         found.filter(|value| matches!(value, Known::Plain(..))).cloned()
     }
 
+    /// `cuda` of `torch.device("cuda:0")`.
+    fn kind_of_device(&self, call: usize) -> Known {
+        let told = self.given_to(call, "0").or_else(|| self.given_to(call, "type"));
+        let kind = told.as_ref().and_then(Known::text).map(|text| text.split(':').next().unwrap_or("").to_owned());
+        kind.zip(told).map_or(Known::UNKNOWN, |(kind, told)| Known::plain(kind).also(&told.source()))
+    }
+
     /// `owner.name`
     pub(super) fn attribute(&mut self, owner: &Known, name: &str) -> Known {
         match owner {
@@ -165,6 +172,7 @@ impl FollowedScript<'_> {
             }
             Known::Collection(at) => self.member(*at, name),
             Known::Made(path, _) if name == "num_processes" && path.ends_with("Accelerator") => Known::Ranks,
+            Known::Made(path, Some(call)) if path == "torch.device" && name == "type" => self.kind_of_device(*call),
             Known::Made(_, Some(call)) => self.given_to(*call, name).unwrap_or_else(|| self.asked(&[], name)),
             Known::Made(..) => self.asked(&[], name),
             Known::Open(path) => self.asked(path, name),

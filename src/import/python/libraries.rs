@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::ScriptReader;
 use super::calls::CallArguments;
 use super::evaluate::above;
 use super::script::FollowedScript;
@@ -33,6 +34,13 @@ const OF_NAMES: [&str; 10] = [
     "ConfigDict",
     "OmegaConf.create",
 ];
+
+impl ScriptReader<'_> {
+    /// Whether its environment leaves CUDA no device.
+    pub fn hides_gpus(&self) -> bool {
+        self.script.borrow().hides_gpus()
+    }
+}
 
 impl FollowedScript<'_> {
     /// A call of a library by its path: what it gives.
@@ -144,10 +152,10 @@ impl FollowedScript<'_> {
         match name {
             // What a GPU of today can do.
             "is_bf16_supported" | "is_bfloat16_supported" => return Some(Known::plain(true)),
-            // A machine that trains has a GPU, and none of these.
+            // A machine that trains has a GPU, unless it is hidden, and none of these.
             "is_available" => {
                 let other = OTHER_DEVICES.iter().any(|device| path.contains(device));
-                return Some(Known::plain(!other));
+                return Some(Known::plain(!other && !self.hides_gpus()));
             }
             "get_world_size" => return Some(Known::Ranks),
             _ => {}
@@ -165,6 +173,12 @@ impl FollowedScript<'_> {
         let default =
             given.at(1).or_else(|| given.named("default")).filter(|_| !OF_A_RANK.contains(&variable.as_str()));
         Some(default.map_or(Known::UNKNOWN, |default| default.clone().also(&ArgumentSource::argument(&variable))))
+    }
+
+    /// Whether the environment leaves CUDA no device (CUDA C++ Programming Guide, "CUDA Environment Variables").
+    pub(super) fn hides_gpus(&self) -> bool {
+        let visible = self.variables.and_then(|variables| variables.get("CUDA_VISIBLE_DEVICES"));
+        visible.is_some_and(|devices| matches!(devices.trim(), "" | "-1"))
     }
 
     /// What a variable of the environment holds, where the command or the script around it sets it.
