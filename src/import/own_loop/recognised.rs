@@ -138,8 +138,16 @@ fn own_trainer<'t>(line: &'t str, text: &str) -> Option<&'t str> {
     (name.ends_with("Trainer") && all).then_some(name.trim())
 }
 
-/// Whether a module takes a class from beside it: `from .base import Trainer`.
+/// Whether a class stands in the text, or a module takes it from beside it: `from .base import Trainer`.
 fn is_of_project(class: &str, text: &str) -> bool {
+    let defines = |line: &str| {
+        line.strip_prefix("class ")
+            .and_then(|rest| rest.strip_prefix(class))
+            .is_some_and(|rest| rest.starts_with([':', '(']))
+    };
+    if text.lines().any(defines) {
+        return true;
+    }
     text.lines().filter_map(|line| line.strip_prefix("from .")?.split_once(" import ")).any(|(_, names)| {
         names.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|name| name == class)
     })
