@@ -149,6 +149,7 @@ pub use common::without_driver;
 pub use file::is_foreign;
 pub use hooked::{other_model, several as tell_several, tell as tell_hook, tell_vocabulary};
 pub use imported::{ImportedPlan, InferredValue, MissingKey};
+pub use loop_facts::torchvision_parameters;
 pub use origin::{Origin, Setting};
 pub use refused::Refused;
 
@@ -192,8 +193,9 @@ pub struct ProcessView<'a> {
 }
 
 impl<'a> ProcessView<'a> {
-    /// The same of the same files.
-    fn copy(&self) -> Self {
+    /// The same, for another with some of it changed.
+    #[must_use]
+    pub fn copy(&self) -> Self {
         Self {
             command: self.command.clone(),
             variables: self.variables.clone(),

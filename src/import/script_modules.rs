@@ -21,6 +21,24 @@ pub fn project_text(context: &ImportContext, path: &str, text: &str) -> String {
     std::iter::once(text.to_owned()).chain(others).collect::<Vec<_>>().join("\n")
 }
 
+/// The same with what those modules import of the project in turn.
+pub fn deep_project_text(context: &ImportContext, path: &str, text: &str) -> String {
+    const MOST: usize = 12;
+    let mut whole = project_text(context, path, text);
+    let near: BTreeSet<String> = of(path, text).into_iter().collect();
+    let further = of(path, whole.get(text.len()..).unwrap_or("")).into_iter().filter(|file| !near.contains(file));
+    let mut seen = BTreeSet::new();
+    let read = |file: String| context.run.files.read(&file).ok().filter(|text| text.len() <= LONGEST);
+    for module in further.filter_map(read).filter(|text| seen.insert(text.clone())).take(MOST) {
+        let module = as_imported(&module);
+        if !whole.contains(module.as_str()) {
+            whole.push('\n');
+            whole.push_str(&module);
+        }
+    }
+    whole
+}
+
 /// What of a module runs when it is imported: without what it does when it is started by itself. Lines keep their places.
 pub fn as_imported(text: &str) -> String {
     let mut starts = false;

@@ -20,9 +20,25 @@ pub(super) fn asks_for_else(words: &[String]) -> bool {
     words.iter().filter(|word| word.starts_with("--")).any(|word| ELSE.contains(&named(word).as_str()))
 }
 
+/// No training has more backward passes.
+const MOST_PASSES: usize = 32;
+
 /// How far a line is set in.
 fn depth(line: &str) -> usize {
     line.len() - line.trim_start().len()
+}
+
+/// The line that begins what stands around a line, by the word that it begins with.
+fn around(lines: &[&str], at: usize, word: &str) -> Option<usize> {
+    let own = depth(lines.get(at)?);
+    lines.get(..at)?.iter().rposition(|line| line.trim_start().starts_with(word) && depth(line) < own)
+}
+
+/// Whether the loop around a backward pass runs over batches, as far as its words tell.
+fn runs_over_batches(lines: &[&str], at: usize) -> bool {
+    const OF_BATCHES: [&str; 8] = ["range(", "enumerate(", "loader", "batches", "data", "tqdm(", "dl", "pbar"];
+    let line = around(lines, at, "for ").and_then(|at| lines.get(at));
+    line.is_none_or(|line| OF_BATCHES.iter().any(|part| line.to_lowercase().contains(part)))
 }
 
 impl Script<'_> {
@@ -45,20 +61,34 @@ impl Script<'_> {
         step.is_some_and(|step| !block.iter().take(step).any(|line| decides(line)))
     }
 
-    /// Whether what a loader of training samples takes goes through the model as it is: by the only backward pass, in a loop
-    /// over batches and not over parts of one.
+    /// Whether it has a name for a part of a batch that goes through the model at a time: `micro_batch_size`, `n_micro_bs`. A
+    /// micro step is none.
+    pub(super) fn names_micro_batches(&self) -> bool {
+        let of_batch = |word: &str| {
+            let word = word.to_lowercase();
+            word.contains("micro") && !word.contains("step")
+        };
+        let words = |line: &str| {
+            let line = line.split(" #").next().unwrap_or_default();
+            line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').any(of_batch)
+        };
+        code(self.text).any(words)
+    }
+
+    /// Whether what a loader of training samples takes goes through the model as it is: by backward passes of one function, each
+    /// in a loop over batches and not over parts of one.
     pub(super) fn takes_whole_batches(&self) -> bool {
-        const OF_BATCHES: [&str; 7] = ["range(", "enumerate(", "loader", "batches", "data", "tqdm(", "dl"];
         let lines: Vec<&str> = self.text.lines().collect();
-        let made = lines.iter().position(|line| code(line).any(|line| line.contains(".backward(")));
-        let Some((at, backward)) = made.and_then(|at| Some((at, lines.get(at)?))) else { return false };
-        let mut above = lines.get(..at).unwrap_or_default().iter().rev();
-        let around = above.find(|line| line.trim_start().starts_with("for ") && depth(line) < depth(backward));
-        let of_batches = around.is_none_or(|line| {
-            let lower = line.to_lowercase();
-            OF_BATCHES.iter().any(|part| lower.contains(part))
-        });
-        of_batches && own_loop::has_one_backward(self.text) && self.makes_training_loader()
+        let is_pass = |line: &&str| code(line).any(|line| line.contains(".backward("));
+        let passes: Vec<usize> = lines.iter().enumerate().filter(|(_, line)| is_pass(line)).map(|(at, _)| at).collect();
+        let functions: Vec<Option<usize>> =
+            passes.iter().take(MOST_PASSES).map(|at| around(&lines, *at, "def ")).collect();
+        let is_one = own_loop::has_one_backward(self.text) || functions.windows(2).all(|two| two[0] == two[1]);
+        let known = if own_loop::is_lightning(self.text) { 0..=MOST_PASSES } else { 1..=MOST_PASSES };
+        known.contains(&passes.len())
+            && is_one
+            && passes.iter().all(|at| runs_over_batches(&lines, *at))
+            && self.makes_training_loader()
     }
 
     /// Whether a loader is made whose samples train: named for nothing else, in a function that is called.
@@ -91,13 +121,22 @@ impl Script<'_> {
     /// Whether a name is given another value later, or enters into what is used by a sum of the script's own.
     pub(super) fn is_reckoned_with(&self, name: &str) -> bool {
         let parts = [format!("{name} *"), format!("* {name}"), format!("{name} //"), format!("// {name}")];
+        self.is_changed(name) || code(self.text).any(|line| parts.iter().any(|part| line.contains(part.as_str())))
+    }
+
+    /// Whether a name is given another value later.
+    pub(super) fn is_changed(&self, name: &str) -> bool {
         let assigns = |line: &str| {
             let (left, right) = line.split_once('=').unwrap_or((line, ""));
-            left.trim_end().ends_with(&format!(".{name}"))
+            let of_object = left.trim_end().ends_with(&format!(".{name}"))
                 && !right.starts_with('=')
-                && !left.trim_start().starts_with("self.")
+                && !left.trim_start().starts_with("self.");
+            let counts = ["//", "*", "/"]
+                .iter()
+                .any(|sign| left.trim().strip_suffix(sign).is_some_and(|left| left.trim_end().ends_with(name)));
+            of_object || counts && !right.starts_with('=')
         };
-        code(self.text).any(|line| assigns(line) || parts.iter().any(|part| line.contains(part.as_str())))
+        code(self.text).any(assigns)
     }
 
     /// Whether the micro batches that a name counts are counted somewhere: by a remainder, a share of the loss, a loop over

@@ -10,7 +10,7 @@ const KNOWN: &str = "abc argparse array ast asyncio base64 bisect builtins colle
     weakref zipfile __future__ typing_extensions torch torchvision torchaudio torchtext transformers tokenizers datasets \
     tiktoken sentencepiece safetensors huggingface_hub peft timm einops numpy np scipy pandas sklearn matplotlib PIL cv2 \
     tqdm rich loguru click fire yaml omegaconf wandb tensorboard tensorboardX mlflow evaluate nltk lightning \
-    pytorch_lightning accelerate";
+    pytorch_lightning accelerate keras";
 
 /// Whether every module that a text imports is one of these, or stands in the project that it is read with.
 pub(super) fn are_known(context: &ImportContext, path: &str, text: &str) -> bool {

@@ -1,12 +1,18 @@
 //! What the script of a running process says of its batch, its samples, its optimizer and its types, for the comparison
 //! with a plan. A plan is never made of it: the script may be of no known tool. Read, never run.
 
+mod configured;
 mod drawn;
 mod guards;
 mod imports;
+mod library;
+mod lightning;
 mod named;
+mod optimizer;
+mod shape;
 #[cfg(test)]
 mod tests;
+mod torchvision;
 mod types;
 
 use super::arguments;
@@ -17,14 +23,11 @@ use super::own_loop;
 use super::python::{ARGV, PassedArgument, ScriptReader};
 use super::script_defaults::script_of;
 use super::script_doubts::code;
-use super::script_modules::project_text;
+use super::script_modules::deep_project_text;
 use super::settings::{Settings, whole};
 use crate::plan::keys;
 use named::{BATCHES, LENGTHS, STEPS, with_long_names};
-
-/// Optimizers that [`own_loop::optimizer`] does not know, by what their names have.
-const OTHER_OPTIMIZERS: [&str; 9] =
-    ["Muon", "Shampoo", "SOAP", "Sophia", "GaLore", "LOMO", "APOLLO", "Prodigy", "LBFGS"];
+pub use torchvision::parameters as torchvision_parameters;
 
 /// What the script that runs says, by keys of a plan; nothing where it trains by no loop of its own that is at hand, but for
 /// the length of its samples.
@@ -32,27 +35,34 @@ pub fn of_script(context: &ImportContext) -> Vec<InferredValue> {
     let Some((path, text)) = script_of(context).filter(|_| !guards::asks_for_else(&context.program.words)) else {
         return Vec::new();
     };
-    let project = project_text(context, &path, &text);
+    let text = configured::by_configurator(context, &text);
+    let project = deep_project_text(context, &path, &text);
     let options = with_long_names(arguments::read(&context.program.words).options, &project);
     // Notes of its file of settings are those of the plan.
     let mut unused = ImportedPlan::default();
-    let file = own_loop::configuration(context, &options, &mut unused).map_or_else(Settings::default, |(file, _)| file);
+    let is_client = lightning::is_client(context, &project);
+    let file = match is_client {
+        true => lightning::client_file(context, &options),
+        false => own_loop::configuration(context, &options, &mut unused).map(|(file, _)| file),
+    };
+    let file = file.unwrap_or_default();
     // What the script takes from its command by itself, over its file.
     let told = &context.program.words;
     let mut words = if project.contains("from_cli(") { arguments::overrides(told) } else { Settings::default() };
     let argv: Vec<&str> = std::iter::once(path.as_str()).chain(told.iter().map(String::as_str)).collect();
     words.set(ARGV, argv.into(), Origin::Argument(ARGV.to_owned()));
     let given = file.clone().with(options).with(words);
-    let reader = ScriptReader::of_project(&path, &text, &project, given, context.outside());
+    let reader = ScriptReader::of_project(&path, &text, &project, given.clone(), context.outside());
     let is_whole = imports::are_known(context, &path, &project);
-    let script = Script { path: &path, text: &project, reader: &reader, file: &file, is_whole };
-    if own_loop::loops(&project) {
+    let script =
+        Script { path: &path, text: &project, reader: &reader, file: &file, given: &given, is_whole, is_client };
+    if is_client || own_loop::loops(&project) {
         return script.of_loop();
     }
     if !own_loop::trains_by_library(&project) {
         return Vec::new();
     }
-    script.row(keys::model::sequence_length, script.length()).into_iter().collect()
+    script.row(keys::model::sequence_length, script.length()).into_iter().chain(script.of_library()).collect()
 }
 
 struct Script<'a> {
@@ -62,6 +72,10 @@ struct Script<'a> {
     reader: &'a ScriptReader<'a>,
     /// What it reads its arguments from.
     file: &'a Settings,
+    /// The same with what its command passes.
+    given: &'a Settings,
+    /// Whether `LightningCLI` trains.
+    is_client: bool,
     /// Whether nothing else than its text decides how it trains: what does not stand in it is not done.
     is_whole: bool,
 }
@@ -70,13 +84,17 @@ impl Script<'_> {
     fn of_loop(&self) -> Vec<InferredValue> {
         let rows = [
             self.row(keys::training::micro_batch_size, self.batch()),
-            self.row(keys::training::gradient_accumulation_steps, self.accumulation()),
+            self.row(
+                keys::training::gradient_accumulation_steps,
+                self.accumulated_by_trainer().or_else(|| self.accumulation()),
+            ),
             self.row(keys::model::sequence_length, self.length()),
             self.row(keys::training::optimizer, self.optimizer()),
-            self.row(keys::training::precision, self.precision()),
+            self.row(keys::training::precision, self.precision_of_trainer().or_else(|| self.precision())),
             self.row(keys::training::activation_checkpointing, self.checkpointing()),
+            self.row(keys::model::preset, self.model_of_torchvision()),
         ];
-        rows.into_iter().flatten().collect()
+        rows.into_iter().flatten().chain(self.shape_of_model()).collect()
     }
 
     fn row<T>(&self, key: &'static str, told: Option<Setting<T>>) -> Option<InferredValue>
@@ -100,9 +118,13 @@ impl Script<'_> {
         if self.has(&["split_batches", "batch_sampler"]) || own_loop::engine_loads(self.text) || self.shares_out() {
             return None;
         }
+        if self.is_client {
+            return self.batch_of_client();
+        }
         // One that cuts its batch takes another at a time, which has that name.
         let lower = self.text.to_lowercase();
-        let is_whole = |name: &str| !lower.contains("micro") || name.to_lowercase().contains("micro");
+        let cuts = self.names_micro_batches();
+        let is_whole = |name: &str| !cuts || name.to_lowercase().contains("micro");
         let shape = self.shape().map(|(samples, _)| samples).or_else(|| self.images());
         match (own_loop::loader_batch(self.text), shape) {
             // What is drawn may be the whole data set.
@@ -147,38 +169,6 @@ impl Script<'_> {
         whole.then(|| Setting::new(1, self.says("no accumulation in it")))
     }
 
-    fn optimizer(&self) -> Option<Setting<&'static str>> {
-        if self.picks_optimizer() || OTHER_OPTIMIZERS.iter().any(|part| self.text.contains(part)) {
-            return None;
-        }
-        if let Some(word) = self.made_by_timm() {
-            return Some(Setting::new(word, self.says("args.opt")));
-        }
-        let word = match own_loop::optimizer(self.text, self.reader, &|_| Some(false))? {
-            "adamw" | "adam" | "adamw_hf" | "adamw_torch_fused" | "fusedadam" => "adamw",
-            "adamw_8bit" | "adam_8bit" => "adamw-8bit",
-            "sgd_momentum" => "sgd-momentum",
-            word @ ("sgd" | "adafactor" | "lion") => word,
-            _ => return None,
-        };
-        Some(Setting::new(word, self.says("its optimizer")))
-    }
-
-    /// timm's factory takes the name of the optimizer, and its momentum, from the arguments (timm/optim/_optim_factory.py,
-    /// `optimizer_kwargs` and `create_optimizer_v2`).
-    fn made_by_timm(&self) -> Option<&'static str> {
-        let by_arguments = self.has(&["create_optimizer_v2("]) && self.has(&["optimizer_kwargs(cfg=args)"]);
-        let named = by_arguments.then(|| self.reader.expression("args.opt")).flatten()?;
-        let has_momentum = || self.reader.expression("args.momentum")?.as_f64().map(|share| share > 0.0);
-        match named.as_str()?.to_lowercase().as_str() {
-            "adam" | "adamw" => Some("adamw"),
-            "sgd" | "momentum" => has_momentum()?.then_some("sgd-momentum"),
-            "lion" => Some("lion"),
-            "adafactor" => Some("adafactor"),
-            _ => None,
-        }
-    }
-
     fn checkpointing(&self) -> Option<Setting<&'static str>> {
         if self.reader.makes("gradient_checkpointing_enable") {
             return Some(Setting::new("full", self.says("gradient_checkpointing_enable")));
@@ -196,6 +186,10 @@ impl Script<'_> {
         {
             return Some(Setting::new(if on { "full" } else { "none" }, self.says("set_grad_checkpointing")));
         }
+        // The same of a model of the script's own (open_clip_train/main.py): without an argument it is turned on.
+        if self.has(&[".set_grad_checkpointing()"]) && self.reader.calls_any("set_grad_checkpointing") == Some(true) {
+            return Some(Setting::new("full", self.says("set_grad_checkpointing")));
+        }
         let known = [
             "checkpointing",
             "grad_checkpoint",
@@ -207,7 +201,8 @@ impl Script<'_> {
             "recompute",
             "accelerator(",
         ];
-        let lower = self.text.to_lowercase();
+        // Lightning's files of weights are another thing.
+        let lower = self.text.to_lowercase().replace("enable_checkpointing", "");
         let none = self.is_whole && !known.iter().any(|part| lower.contains(part));
         none.then(|| Setting::new("none", self.says("no activation checkpointing in it")))
     }

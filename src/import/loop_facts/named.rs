@@ -48,8 +48,12 @@ pub(super) const LENGTHS: [&str; 17] = [
     "window_size",
 ];
 
+/// What they call the blocks of a language model, and their width.
+pub(super) const LAYERS: [&str; 4] = ["n_layer", "n_layers", "num_layers", "num_hidden_layers"];
+pub(super) const WIDTHS: [&str; 6] = ["n_embd", "n_embed", "d_model", "hidden_size", "dim_model", "dim"];
+
 /// What they call the micro batches of a step.
-pub(super) const STEPS: [&str; 13] = [
+pub(super) const STEPS: [&str; 19] = [
     "accumulation",
     "gradient_accumulation_steps",
     "gradient_accumulation",
@@ -63,6 +67,13 @@ pub(super) const STEPS: [&str; 13] = [
     "n_accum",
     "accum_iter",
     "accumulate_grad_batches",
+    "grad_accumulation_steps",
+    // espnet2/train/trainer.py, speechbrain/core.py, open_clip_train/params.py, ultralytics/engine/trainer.py.
+    "accum_grad",
+    "grad_accumulation_factor",
+    "accum_freq",
+    "iters_to_accumulate",
+    "accumulate",
 ];
 
 /// Options under their long names, where the script declares both: `add_argument("-b", "--batch-size")`.
@@ -126,7 +137,15 @@ impl Script<'_> {
             here.next().is_none().then(|| self.file.whole(name)).flatten()
         };
         // How much text is made at a time has the same names.
-        let own = |word: &&str| !(self.is_reckoned_with(word) || *word == "max_length" && self.generates());
+        // A product with passes is what is printed, one with blocks or their width makes a layer.
+        let keeps = [STEPS.as_slice(), &LAYERS, &WIDTHS].contains(&names);
+        let is_reckoned = |word: &str| match keeps {
+            true => self.is_changed(word),
+            false => self.is_reckoned_with(word),
+        };
+        // So has the window that a mean is taken over (torchvision, references/classification/utils.py, `SmoothedValue`).
+        let of_mean = |word: &str| word == "window_size" && self.text.contains("SmoothedValue(");
+        let own = |word: &&str| !(is_reckoned(word) || of_mean(word) || *word == "max_length" && self.generates());
         let known = self.words(names).into_iter().filter(own).filter_map(|word| {
             let of_script = || self.reader.named(&[word]).whole(word);
             let own = self.reader.own().whole(word).map(sure);

@@ -1,6 +1,7 @@
 //! Scripts as people write them, and what they say. What is expected stands in the script.
 
 mod settings;
+mod styles;
 
 use std::collections::BTreeMap;
 

@@ -28,7 +28,7 @@ const OTHER_TYPES: [&str; 16] = [
 ];
 
 /// What makes another type without a cast of the model or an autocast: a checkpoint's, an engine's, a library's.
-const ELSEWHERE: [&str; 10] = [
+const ELSEWHERE: [&str; 11] = [
     "from_pretrained(",
     ".double(",
     "float64",
@@ -38,7 +38,9 @@ const ELSEWHERE: [&str; 10] = [
     "apex",
     "amp.initialize",
     "set_autocast",
-    "gradscaler",
+    // Keras' policies (keras/src/dtype_policies).
+    "set_global_policy",
+    "dtype_policy",
 ];
 
 /// What scripts call the model that trains.
@@ -61,6 +63,9 @@ impl Script<'_> {
         if !OTHER_TYPES.iter().any(|part| lower.contains(part)) {
             return self.is_whole.then(|| Setting::new("fp32", self.says("no other type in it")));
         }
+        if let Some(word) = self.named_as_in_clip() {
+            return Some(Setting::new(word, self.says("args.precision")));
+        }
         match self.stored_in() {
             StoredType::AsMade => {}
             StoredType::Cast("fp32") => return Some(Setting::new("fp32", self.says("no cast that is made"))),
@@ -74,7 +79,10 @@ impl Script<'_> {
             }
             // Its autocast is off, and nothing else in it makes another type.
             Autocast::None
-                if self.is_whole && !self.makes_types() && !ELSEWHERE.iter().any(|part| lower.contains(part)) =>
+                if self.is_whole
+                    && !self.hands_on_autocast()
+                    && !self.makes_types()
+                    && !ELSEWHERE.iter().any(|part| lower.contains(part)) =>
             {
                 Some(Setting::new("fp32", self.says("no autocast that is on")))
             }
@@ -82,14 +90,42 @@ impl Script<'_> {
         }
     }
 
+    /// The precision that open_clip and its copies take by a name (open_clip_train/precision.py, `get_autocast`). What casts
+    /// the model itself keeps norms as they are: those are left open.
+    fn named_as_in_clip(&self) -> Option<&'static str> {
+        let is_copy = self.has(&["get_autocast(args.precision"]) && self.text.contains("amp_bf16");
+        match is_copy.then(|| self.reader.expression("args.precision")).flatten()?.as_str()? {
+            "amp" if !self.reader.hides_gpus() => Some("fp16-mixed"),
+            "amp_bf16" | "amp_bfloat16" => Some("bf16-mixed"),
+            "fp32" => Some("fp32"),
+            _ => None,
+        }
+    }
+
     /// Whether something but an autocast is made in a type that is named: a layer, a policy of an engine.
     fn makes_types(&self) -> bool {
-        code(self.text).any(|line| line.contains("dtype=") && !line.contains("autocast("))
+        code(self.text).any(|line| makes_small(line, "dtype=") && !line.contains("autocast("))
+    }
+
+    /// Whether the class itself is handed on, for a call that does not name it: `partial(torch.autocast, "cuda")`.
+    fn hands_on_autocast(&self) -> bool {
+        let alone = |line: &str| {
+            line.match_indices("autocast").any(|(at, word)| {
+                let (before, behind) = (&line[..at], &line[at + word.len()..]);
+                let joins = |letter: char| letter.is_alphanumeric() || letter == '_';
+                let is_part = before.ends_with(joins) || behind.starts_with(|next: char| joins(next) || next == '.');
+                !is_part && !behind.trim_start().starts_with('(')
+            })
+        };
+        code(self.text).any(alone)
     }
 
     fn stored_in(&self) -> StoredType {
-        const OTHERS: [&str; 5] = ["torch_dtype", "dtype=torch.", "set_default_dtype", "Trainer(", "Accelerator("];
-        let other = |line: &str| OTHERS.iter().any(|part| line.contains(part)) && !line.contains("autocast(");
+        const OTHERS: [&str; 4] = ["torch_dtype", "set_default_dtype", "Trainer(", "Accelerator("];
+        let other = |line: &str| {
+            (OTHERS.iter().any(|part| line.contains(part)) || makes_small(line, "dtype=torch."))
+                && !line.contains("autocast(")
+        };
         if code(self.text).any(other) {
             return StoredType::Open;
         }
@@ -124,6 +160,20 @@ impl Script<'_> {
             .find(|(made, _)| *made == Some(true))
             .map_or(StoredType::Cast("fp32"), |(_, word)| StoredType::Cast(word))
     }
+}
+
+/// Whether a line makes something, by what begins with `part`, in a type that may be smaller than fp32. Labels, masks and
+/// counts are in whole numbers.
+fn makes_small(line: &str, part: &str) -> bool {
+    const OTHERS: [&str; 9] = ["float", "float32", "long", "int", "int64", "int32", "bool", "uint8", "short"];
+    line.match_indices(part).any(|(at, _)| {
+        let named = line[at..].trim_start_matches("dtype=");
+        let behind = ["torch.", "np.", "th."].iter().find_map(|of| named.strip_prefix(of)).unwrap_or(named);
+        let end = behind.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(behind.len());
+        // `dtype=images.dtype` takes over what is there.
+        let path = named.find(|letter: char| !letter.is_ascii_alphanumeric() && !"_.".contains(letter));
+        !OTHERS.contains(&&behind[..end]) && !named[..path.unwrap_or(named.len())].ends_with(".dtype")
+    })
 }
 
 /// What a line casts to 16 bits, by `x.to(torch.bfloat16)`, `x.bfloat16()` or `x.half()`; none where it casts nothing.

@@ -29,6 +29,7 @@ pub use autocast::Autocast;
 use client_optimizer::ClientOptimizer;
 pub use cuts::{cuts_to_the_longest, makes_its_samples, truncated};
 use lightning::LightningTrainer;
+pub use lightning::trains as is_lightning;
 pub use processes::several as several_processes;
 use recognised::uses_trainer;
 pub use recognised::{
