@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::args::{ImportArgs, InferArgs, InferTarget, PlanFormat, PlanOutput};
 use super::{Exit, Failure, Streams, output, plans, versions};
-use crate::app::{Account, CommandPlan, CommandSetting, HookKnowledge, Proposal};
+use crate::app::{Account, CommandPlan, CommandSetting, HookKnowledge, Proposal, SourceState};
 use crate::catalog::Catalog;
 use crate::files::Unread;
 use crate::import::{self, Files, ImportedPlan, InferredValue, Origin, ProcessView};
@@ -206,23 +206,33 @@ pub fn proposal(pid: u32, sight: DeviceSight, catalog: &Catalog, hook: HookSpeec
     })
 }
 
+/// Whether a source has found no driver of GPUs here.
+pub const fn sees_no_driver(source: &SourceState) -> bool {
+    matches!(source, SourceState::Running(SourceInfo { kind: SourceKind::Host, .. }))
+}
+
 /// What the command of a process says, its files and its environment; nothing where that cannot be read. What its script
 /// says of its own loop fills what no reader of a tool has said.
-pub fn command_plan(pid: u32, catalog: &Catalog) -> CommandPlan {
+pub fn command_plan(pid: u32, no_driver: bool, catalog: &Catalog) -> CommandPlan {
     let Ok(command) = observe::ProcessCommand::of(pid) else { return CommandPlan { pid, ..CommandPlan::default() } };
     with_view(&command, Vec::new(), |run| {
         let imported = read(pid, run, &command, catalog, HookSpeech::Unheard).ok().map(|(_, imported)| imported);
         let sure = imported.as_ref().map_or_else(Vec::new, ImportedPlan::stated);
         let values = imported.iter().flat_map(|imported| &imported.values);
         let mut settings: Vec<CommandSetting> = values.filter_map(|row| setting(row, &sure)).collect();
-        for fact in import::loop_facts(run, catalog) {
+        // Without a driver PyTorch has no more devices than where all are hidden.
+        let hidden = no_driver.then(|| ("CUDA_VISIBLE_DEVICES".to_owned(), String::new()));
+        let variables = run.variables.iter().map(|(name, value)| (name.clone(), value.clone())).chain(hidden).collect();
+        for fact in import::loop_facts(&ProcessView { variables, ..run.copy() }, catalog) {
             let known = settings.iter().position(|one| one.key == fact.key);
             if known.is_none_or(|at| settings[at].is_default) {
                 known.map(|at| settings.remove(at));
                 settings.extend(setting(&fact, &[(fact.key, String::new())]));
             }
         }
-        let params = imported.as_ref().and_then(|imported| params(imported, catalog));
+        let named = settings.iter().find(|setting| setting.key == plan::keys::model::preset);
+        let of_torchvision = named.and_then(|setting| import::torchvision_parameters(&setting.value));
+        let params = imported.as_ref().and_then(|imported| params(imported, catalog)).or(of_torchvision);
         let steps = imported.as_ref().and_then(ImportedPlan::steps);
         CommandPlan { pid, settings, params, steps }
     })

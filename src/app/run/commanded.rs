@@ -6,10 +6,10 @@ use crate::app::event::Effect;
 use crate::app::monitor::{Monitor, SourceState};
 use crate::app::run::Telemetry;
 use crate::app::run::inferred::StatedValues;
-use crate::app::run::settings::ToldSettings;
+use crate::app::run::settings::{ToldSettings, optimizers_like, planned_optimizer};
 use crate::app::run::stated::{STEP, STEPS};
 use crate::app::state::State;
-use crate::plan::keywords::Precision;
+use crate::plan::keywords::{Optimizer, Precision};
 use crate::plan::{Checkpointing, keys};
 use crate::predict::{Job, Prediction};
 use crate::reading::StatedSettings;
@@ -104,20 +104,39 @@ fn names_model(key: &str) -> bool {
     key.starts_with("model.") && ![keys::model::batch_size, keys::model::sequence_length].contains(&key)
 }
 
+/// Whether the hook or the log counts the model's parameters: both have seen it.
+fn is_counted(state: &State) -> bool {
+    let log = state.run.telemetry.log_states(&state.monitor);
+    let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
+    let by_hook = hooked.is_some_and(|run| run.about.as_ref().is_some_and(|about| about.params_are_all));
+    by_hook || log.params.is_some() || log.trainable.is_some()
+}
+
 /// The model that it names, where that has other parameters than the plan's.
 pub fn other_model(state: &State, prediction: &Prediction) -> Option<String> {
     let command = of_command(state)?;
-    let log = state.run.telemetry.log_states(&state.monitor);
     let (runs, planned) = (command.params?, prediction.params.total);
     let same = runs.abs_diff(planned) as f64 <= SAME_SIZE * planned as f64;
-    let hooked = state.run.telemetry.hooked(&state.monitor, state.now);
-    let counted = hooked.is_some_and(|run| run.about.as_ref().is_some_and(|about| about.params_are_all));
-    if same || counted || log.params.is_some() || log.trainable.is_some() {
+    if same || is_counted(state) {
         return None;
     }
     let named = command.settings.iter().find(|setting| names_model(setting.key) && !setting.is_default);
     let by = named.map_or_else(|| "by its command".to_owned(), |setting| format!("by {}", setting.origin));
     Some(format!("{} parameters ({by}), the plan has {}", parameter_count(runs), parameter_count(planned)))
+}
+
+/// The blocks of the language model that its script makes, and their width, where the plan's has others.
+pub fn other_shape(state: &State, job: &Job) -> Option<String> {
+    let command = of_command(state).filter(|command| command.params.is_none() && !is_counted(state))?;
+    let decoder = job.decoder()?;
+    let told = |key: &str| command.settings.iter().find(|setting| setting.key == key && !setting.is_default);
+    let layers = told(keys::architecture::num_layers)?;
+    let width: u64 = told(keys::architecture::hidden_size)?.value.parse().ok()?;
+    let differs = (layers.value.parse::<u64>().ok()?, width) != (decoder.layers, decoder.hidden);
+    differs.then(|| {
+        let (runs, by) = (&layers.value, &layers.origin);
+        format!("{runs} layers of width {width} (by {by}), the plan has {} of {}", decoder.layers, decoder.hidden)
+    })
 }
 
 /// What it says otherwise than the plan: each in a few words.
@@ -127,7 +146,9 @@ pub fn other_settings(state: &State, job: &Job) -> Vec<String> {
     // A hook that is heard tells of the batch some steps later: what the command says holds until then.
     let hooked = state.run.telemetry.hooked(&state.monitor, state.now).map(|run| ToldSettings::of(run, job));
     let is_told = |one: &CommandSetting| {
-        let by_hook = |told: &ToldSettings| told.tells(one.key) || told.denies(one.key, &one.value);
+        let by_hook = |told: &ToldSettings| {
+            told.tells(one.key) && !told.leaves_open(one.key, &one.value) || told.denies(one.key, &one.value)
+        };
         is_logged(one.key, log) || hooked.as_ref().is_some_and(by_hook)
     };
     command.settings.iter().filter(|setting| !is_told(setting)).filter_map(|one| one.against(job)).collect()
@@ -174,10 +195,13 @@ impl CommandSetting {
             }
             keys::training::activation_checkpointing => self.checkpointing(&job.training.checkpointing)?,
             keys::training::optimizer if !self.is_default => {
-                let planned = job.training.optimizer.name();
+                let planned = job.training.optimizer;
                 let family = |word: &str| (word.split('-').next().map(str::to_owned), word.contains("8bit"));
-                (family(&self.value) != family(planned))
-                    .then(|| format!("optimizer {}, the plan's is {planned}", self.value))?
+                // A class without a word in a plan is what holds as many states.
+                let is_word = Optimizer::ALL.iter().any(|one| one.name() == self.value);
+                let is_like = |alike: &[Optimizer]| !is_word && alike.contains(&planned);
+                (family(&self.value) != family(planned.name()) && !optimizers_like(&self.value).is_some_and(is_like))
+                    .then(|| format!("optimizer {}, the plan's is {}", self.value, planned_optimizer(job)))?
             }
             keys::lora::rank if job.training.lora.is_none() => {
                 format!("LoRA of rank {}, the plan trains all parameters", self.value)

@@ -109,7 +109,8 @@ fn all(state: &State) -> Vec<Mismatch> {
     let stated = || super::stated::other_model(state, job, prediction).map(Mismatch::Model);
     let model = model(state, job, prediction)
         .or_else(stated)
-        .or_else(|| super::commanded::other_model(state, prediction).map(Mismatch::Model));
+        .or_else(|| super::commanded::other_model(state, prediction).map(Mismatch::Model))
+        .or_else(|| super::commanded::other_shape(state, job).map(Mismatch::Model));
     let settings = (!settings.is_empty()).then(|| Mismatch::Settings(settings.join("; ")));
     [card, model, no_gpu(), settings, number(state, job, prediction)].into_iter().flatten().collect()
 }

@@ -3,6 +3,7 @@
 use super::batch;
 use super::stated::{ADAPTERS, computes_in};
 use crate::app::state::State;
+use crate::catalog::Generation;
 use crate::model::Element;
 use crate::plan::keywords::{Optimizer, Precision};
 use crate::plan::{Change, Checkpointing, keys};
@@ -102,6 +103,13 @@ impl ToldSettings {
         self.keys.iter().any(|told| told.key == key)
     }
 
+    /// Whether what is seen agrees with the plan and with this value alike: weights in fp32 where no layer tells what it
+    /// computes in.
+    pub(super) fn leaves_open(&self, key: &str, value: &str) -> bool {
+        let open = |told: &ToldSetting| told.words.is_none() && told.values.iter().any(|runs| runs == value);
+        self.keys.iter().any(|told| told.key == key && open(told))
+    }
+
     /// Whether the only step that was looked into took otherwise than this value: what a script is read to take, which is
     /// less sure, is not said then.
     pub(super) fn denies(&self, key: &str, value: &str) -> bool {
@@ -195,12 +203,11 @@ const fn weights_of(precision: Precision) -> Option<Element> {
     }
 }
 
-/// The optimizer's class, where it is known.
-fn optimizer(about: &HookAbout, job: &Job) -> Option<ToldSetting> {
+/// What a plan may say of an optimizer's class; none of one that is not known.
+pub(super) fn optimizers_like(class: &str) -> Option<&'static [Optimizer]> {
     use Optimizer as O;
-    let class = about.optimizer.to_ascii_lowercase();
-    let alike: &[O] = match class.trim_start_matches("deepspeed").trim_start_matches("fused").trim_start_matches("cpu")
-    {
+    let class = class.to_ascii_lowercase();
+    Some(match class.trim_start_matches("deepspeed").trim_start_matches("fused").trim_start_matches("cpu") {
         "adam" | "adamw" => &[O::Adamw, O::AdamwFused, O::AdamwLoop],
         "adamw8bit" | "adam8bit" | "pagedadamw8bit" | "pagedadam8bit" => &[O::Adamw8bit],
         "sgd" => &[O::Sgd, O::SgdMomentum],
@@ -212,10 +219,22 @@ fn optimizer(about: &HookAbout, job: &Job) -> Option<ToldSetting> {
         "adagrad" => &[O::Rmsprop, O::SgdMomentum],
         "adadelta" | "adamax" | "nadam" | "radam" => &[O::Adamw, O::AdamwFused, O::AdamwLoop],
         _ => return None,
-    };
-    let planned = job.training.optimizer;
-    let words =
-        (!alike.contains(&planned)).then(|| format!("optimizer {}, the plan's is {}", about.optimizer, planned.name()));
+    })
+}
+
+/// The plan's word for its optimizer: a CPU's AdamW goes tensor by tensor, whether the plan says so or not.
+pub(super) fn planned_optimizer(job: &Job) -> &'static str {
+    match job.training.optimizer {
+        Optimizer::AdamwLoop if job.hardware.gpu.generation == Generation::Cpu => Optimizer::Adamw.name(),
+        planned => planned.name(),
+    }
+}
+
+/// The optimizer's class, where it is known.
+fn optimizer(about: &HookAbout, job: &Job) -> Option<ToldSetting> {
+    let alike = optimizers_like(&about.optimizer)?;
+    let words = (!alike.contains(&job.training.optimizer))
+        .then(|| format!("optimizer {}, the plan's is {}", about.optimizer, planned_optimizer(job)));
     let values = alike.iter().map(|one| one.name().to_owned()).collect();
     Some(ToldSetting { key: keys::training::optimizer, values, words })
 }

@@ -16,7 +16,7 @@ use crate::app::{
 use crate::catalog::Catalog;
 use crate::cli::args::is_new_plan;
 use crate::cli::import::{self, OpenedPlan};
-use crate::cli::infer::{DeviceSight, HookSpeech, command_plan, proposal};
+use crate::cli::infer::{DeviceSight, HookSpeech, command_plan, proposal, sees_no_driver};
 use crate::observe;
 use crate::order::StableOrder;
 use crate::plan::{self, Document, HfConfig};
@@ -58,8 +58,9 @@ pub fn infer(pid: u32, state: &State, events: Sender<Event>) {
 }
 
 /// Reads what the command of a process says; nothing comes of one that says nothing.
-pub fn read_command(pid: u32, catalog: Arc<Catalog>, events: Sender<Event>) {
-    aside(events, move || Event::CommandRead(Box::new(command_plan(pid, &catalog))));
+pub fn read_command(pid: u32, state: &State, events: Sender<Event>) {
+    let (no_driver, catalog) = (sees_no_driver(&state.monitor.source), Arc::clone(&state.catalog));
+    aside(events, move || Event::CommandRead(Box::new(command_plan(pid, no_driver, &catalog))));
 }
 
 /// Keeps a calibration, or drops it.

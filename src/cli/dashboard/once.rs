@@ -260,7 +260,7 @@ fn happen(state: &mut State, event: Event) {
                 update(state, Event::Explained { number, found });
             }
             Effect::ReadCommand(pid) => {
-                let read = infer::command_plan(pid, &state.catalog);
+                let read = infer::command_plan(pid, infer::sees_no_driver(&state.monitor.source), &state.catalog);
                 update(state, Event::CommandRead(Box::new(read)));
             }
             _ => {}

@@ -318,7 +318,7 @@ impl EventLoop {
             Effect::Open(path) => files::open(&path, self.store.clone(), Arc::clone(&state.catalog), events),
             Effect::WatchProcess(pid) => self.watch_process(pid, &state.catalog)?,
             Effect::Infer(pid) => files::infer(pid, state, events),
-            Effect::ReadCommand(pid) => files::read_command(pid, Arc::clone(&state.catalog), events),
+            Effect::ReadCommand(pid) => files::read_command(pid, state, events),
             Effect::Explain(number) => files::explain(number, state, events),
             Effect::LookAround(number) => self.surroundings.begin(number, state, events),
             Effect::Search(number) => self.search.begin(number, state, events),

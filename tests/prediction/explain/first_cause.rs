@@ -360,6 +360,16 @@ training: {precision: bf16-mixed, micro_batch_size: 4, activation_checkpointing:
     let eight = "the run has micro batch 8, the plan's is 4 (by --per_device_train_batch_size)";
     assert_eq!(named(vec![batch("8")], None, "").as_deref(), Some(eight));
     assert_eq!(named(vec![batch("4")], Some(124_439_808), ""), None);
+    // Adadelta keeps two states of each parameter, as AdamW does. GPT-2 has 12 blocks of width 768.
+    assert_eq!(named(vec![says("training.optimizer", "adadelta", "main.py: its optimizer")], None, ""), None);
+    let shape = |layers: &str| {
+        vec![
+            says("model.architecture.num_layers", layers, "--n_layer"),
+            says("model.architecture.hidden_size", "768", ""),
+        ]
+    };
+    let other = "another model: 6 layers of width 768 (by --n_layer), the plan has 12 of 768";
+    assert_eq!((named(shape("12"), None, ""), named(shape("6"), None, "").as_deref()), (None, Some(other)));
     assert_eq!(named(vec![batch("8")], None, "  Instantaneous batch size per device = 4\n"), None);
     for (setting, words) in [
         (says("training.precision", "fp32", "default of transformers 4.57: neither bf16 nor fp16"), "precision fp32"),
