@@ -104,7 +104,8 @@ pub(super) fn hold_for_others(
 }
 
 /// Marks what later segments hold of what a block makes and saves itself, which is there whether the block runs again or not: a later
-/// block has whatever it reads until it has run again, another segment what it saves.
+/// block has whatever it reads until it has run again, another segment what it saves. What is handed on in the place of what it makes
+/// again is in the walk's list.
 pub(super) fn mark_held_later(trace: &Trace, made: &mut [PlacedTape], places: &[usize]) {
     for TracedLink(reader, here, maker, there) in trace.links.iter().flatten() {
         let [Some(reader), Some(maker)] = [reader, maker].map(|place| places.get(*place as usize).copied()) else {
@@ -114,7 +115,8 @@ pub(super) fn mark_held_later(trace: &Trace, made: &mut [PlacedTape], places: &[
         let (tape, own) = (&made[reader].tape, made[reader].now(*here));
         let is_held = !tape.plain || is_saved(tape, own);
         let tape = &mut made[maker].tape;
-        let is_own = tape.get(root).home == Home::Local && !tape.get(root).cached;
+        let is_handed_on = tape.also_made_again.iter().any(|id| tape.storage(*id) == root);
+        let is_own = tape.get(root).home == Home::Local && !tape.get(root).cached && !is_handed_on;
         if is_held && is_own && !tape.plain && !tape.held_later.contains(&root) && is_saved(tape, root) {
             tape.held_later.push(root);
         }
