@@ -32,6 +32,7 @@ import kernels
 kernels.install(DEVICE)
 import draw
 import hugging_face
+import layout
 import sources
 import step
 import tape
@@ -101,7 +102,7 @@ def quick(tracer, subject):
         steps = step.Steps(tracer, subject, model)
         try:
             steps.record("fp32", tape.points_of(subject.axes(), subject.longest, subject.side, lengths=subject.lengths)[0])
-            return step.count(model)["total"]
+            return layout.count(model)["total"]
         except Exception as error:
             if not subject.otherwise(error):
                 raise subject.why from None
