@@ -14,6 +14,7 @@ import boxes
 import counts
 import guesses
 import held
+import mismatches
 import offsets
 import packing
 import parameters
@@ -92,6 +93,9 @@ class Values(TorchDispatchMode):
         self.answered, self.asked = {}, {}
         self.holds, self.guesses = False, None
 
+    # Whether any number was made up, in the trace that runs.
+    made_up = False
+
     def keep(self):
         """Code of the user's: small values are kept on the device, and what is guessed before a model is built is noted."""
         self.holds, self.guesses = True, guesses.Guesses(self.place)
@@ -124,6 +128,7 @@ class Values(TorchDispatchMode):
             for leaf in tensors_in(args, kwargs):
                 if getattr(leaf, "constant", None) is not None:
                     leaf.constant = None
+        mismatches.check(func, args)
         if func in DECIDED or func in counts.BY_VALUES:
             return self.decided(func, args)
         if func in counts.WITHOUT_RULE:
@@ -132,7 +137,7 @@ class Values(TorchDispatchMode):
         if kept is not None:
             return kept
         if func in MASKED and any(is_mask(index) for index in args[1]):
-            args = (args[0], self.positions(args[1], rows_written(args)), *args[2:])
+            args = (args[0], self.positions(args[0], args[1], rows_written(args)), *args[2:])
         if func in ALIKE:
             self.note(func._overloadpacket.__name__, args[0])
             return True
@@ -179,10 +184,12 @@ class Values(TorchDispatchMode):
         numbers = [arg for arg in args if isinstance(arg, (int, float))]
         return not numbers or all(math.isfinite(number) and abs(number) <= MOST for number in numbers)
 
-    def positions(self, indices, rows=None):
+    def positions(self, tensor, indices, rows=None):
         """Positions in the place of masks: all of them."""
         found = []
         for index in indices:
+            if is_mask(index):
+                mismatches.check_mask(tensor, index, len(found))
             places = held.ahead(aten.nonzero.default, (index,), {}, [index]) if self.holds and is_mask(index) else None
             if places is not None:
                 found.extend(places.unbind(1))
@@ -195,6 +202,7 @@ class Values(TorchDispatchMode):
         return found
 
     def note(self, what, tensor):
+        Values.made_up = True
         name = f"{what} of {str(tensor.dtype).removeprefix('torch.')}, {tensor.dim()} dimensions"
         self.answered[name] = self.answered.get(name, 0) + 1
         if self.guesses is not None:
@@ -295,6 +303,8 @@ def install(fake_mode):
     FakeTensor.item, FakeTensor.__int__ = guesses.item, lambda tensor: int(tensor.item())
     listed = FakeTensor.tolist
     FakeTensor.tolist = lambda tensor: listed(tensor) if held.value_of(tensor) is None else held.numbers_of(tensor)
+    for name in ("__getitem__", "__setitem__"):
+        setattr(FakeTensor, name, with_joined(getattr(torch.Tensor, name)))
     for name in ("view", "reshape"):
         setattr(torch.Tensor, name, with_numbers(getattr(torch.Tensor, name)))
     FakeTensor.__format__ = lambda one, how: format(one.item(), how) if how and not one.dim() else object.__format__(one, how)
@@ -305,12 +315,13 @@ SPLIT = torch.Tensor.split
 
 def even_split(self, split_size, dim=0):
     """`Tensor.split` by counts that were read from a fake tensor (the tokens of each expert): they are no counts of this
-    tensor, so each part gets its even share. Arguments are called as PyTorch calls them (torch/_tensor.py)."""
+    tensor, so each part gets its even share. Sizes that code writes down are its own fault. Arguments are called as PyTorch
+    calls them (torch/_tensor.py)."""
     tensor, sizes = self, split_size
     if not isinstance(sizes, (list, tuple)) or not isinstance(tensor, FakeTensor):
         return SPLIT(tensor, sizes, dim)
     sizes = [int(size) for size in sizes]
-    if sum(sizes) != tensor.size(dim):
+    if sum(sizes) != tensor.size(dim) and Values.made_up:
         share, more = divmod(tensor.size(dim), len(sizes))
         sizes = [share + (part < more) for part in range(len(sizes))]
     return SPLIT(tensor, sizes, dim)
@@ -329,6 +340,22 @@ def with_plain(maker):
         return maker(plain(data) if isinstance(data, (list, tuple)) else data, *args, **kwargs)
 
     return made
+
+
+def joined(index):
+    """A list of tensors that are numbers, as one tensor."""
+    if isinstance(index, (list, tuple)) and index and all(type(one) is FakeTensor and not one.dim() for one in index):
+        return torch.stack(list(index))
+    return index
+
+
+def with_joined(method):
+    """A method that takes places, for which PyTorch reads the numbers in a list (torch/csrc/autograd/python_variable_indexing.cpp,
+    `sequenceToVariable`)."""
+    def indexed(tensor, index, *value):
+        return method(tensor, tuple(map(joined, index)) if isinstance(index, tuple) else joined(index), *value)
+
+    return indexed
 
 
 def with_numbers(method):

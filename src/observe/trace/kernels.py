@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 import torch.utils.flop_counter as flop_counter
 
+import mismatches
+
 aten = torch.ops.aten
 # What was chosen and should be known.
 NOTES = set()
@@ -43,6 +45,7 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
                         attn_mask if attn_mask is None or attn_mask.dim() != 3 else attn_mask.unsqueeze(0),
                         dropout_p, is_causal, scale, enable_gqa)
         return out.squeeze(0)
+    mismatches.check_attention(query, key, value, attn_mask)
     half = query.dtype in (torch.float16, torch.bfloat16)
     dim = query.size(-1)
     same = key.size(-3) == query.size(-3)

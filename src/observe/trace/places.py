@@ -61,10 +61,6 @@ def rows_written(args):
     """How many rows are put into the places of a mask: as many as it has, also when their gradients are read there. None where one
     row is for all."""
     values, masks = args[2] if len(args) > 2 else None, [one for one in args[1] if one is not None]
-    if isinstance(values, torch.Tensor) and values.dtype != args[0].dtype and not any(args[3:]):
-        # As it stops where there are values (aten/src/ATen/native/TensorAdvancedIndexing.cpp, `make_index_put_iterator`).
-        raise RuntimeError("Index put requires the source and destination dtypes match, got "
-                           f"{args[0].dtype} for the destination and {values.dtype} for the source.")
     if len(masks) != 1:
         return None
     if isinstance(values, torch.Tensor) and values.dim() == args[0].dim() - masks[0].dim() + 1 and values.size(0) > 1:

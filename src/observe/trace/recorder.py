@@ -10,6 +10,7 @@ import checkpoints
 import copies
 import kernels
 import lasting
+import writes
 from fake import Values, asked_device, device_of, tensors_in
 from places import caches_of
 from sources import Refused
@@ -38,12 +39,13 @@ class Tensor:
 
 class Storage:
     """Memory: its bytes, the operator that allocated it, and how many operators had run when it was released, or when Python let go
-    of it."""
+    of it; and how often operators wrote to it."""
 
-    __slots__ = ("bytes", "born", "died", "named", "kind", "first")
+    __slots__ = ("bytes", "born", "died", "named", "kind", "first", "written")
 
     def __init__(self, size, born, kind, first):
         self.bytes, self.born, self.died, self.named, self.kind, self.first = size, born, None, None, kind, first
+        self.written = 0
 
 
 class Op:
@@ -192,6 +194,8 @@ class Recorder(Values):
         op.outputs = [self.identify(leaf, at, op.node) for leaf in tensors_in(out)]
         if func is aten._scaled_dot_product_efficient_attention.default and len(inputs) > 2:
             self.without_padding(op.outputs[1], inputs[0].size(-2))
+        if func._schema.is_mutable:
+            writes.count(self, func, args)
         op.mutates, op.kept = func._schema.is_mutable, self.regions.keeps(func, args, kwargs)
         op.args = work_of(func, args, kwargs, out)
         op.flops = self.count(func, args, kwargs, out)
@@ -243,7 +247,7 @@ class Recorder(Values):
         self.saving, self.thread = {}, threading.get_ident()
         self.phase = "forward"
         self.last_seq = sequence_number() - 1
-        self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda kept: kept)
+        self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack)
         checkpoints.COUNTS.begin(self.hooks, self)
         self.hooks.__enter__()
         checkpoints.COUNTS.begin_on_host()
@@ -268,7 +272,11 @@ class Recorder(Values):
             # Inputs are saved before their operator runs.
             self.saving.setdefault(seq, []).append(number)
         own = is_made_by(tensor.grad_fn, seq) or self.is_last_made(tensor, number, seq)
-        return self.detached(tensor, number) if own else tensor
+        kept = self.detached(tensor, number) if own else tensor
+        return writes.marked(self, kept)
+
+    def unpack(self, saved):
+        return writes.checked(self, saved)
 
     def is_last_made(self, tensor, number, seq):
         """Whether a tensor comes from the last operator, whose function saves it: a view that was written to has got a function
