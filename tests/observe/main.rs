@@ -20,6 +20,7 @@ mod run_trace;
 mod traced;
 mod traced_classes;
 mod traced_endings;
+mod traced_faults;
 mod traced_files;
 mod traced_kept;
 mod traced_refusals;

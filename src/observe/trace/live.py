@@ -20,6 +20,7 @@ import passes
 import script
 import segments
 import several
+import sides
 import tape
 from recorder import Recorder
 from sources import Refused
@@ -49,6 +50,10 @@ class LiveRecorder(Recorder):
 
     def run(self, func, args, kwargs):
         return func(*args, **kwargs)
+
+    def unpack(self, saved):
+        # What a training does with its tensors is its own business.
+        return saved[0]
 
     def start_forward(self):
         super().start_forward()
@@ -99,6 +104,7 @@ class Live:
         self.batch, self.foreign, self.reached, self.answers, self.optimizers = {}, 0, 0, False, []
         # The one pass that is followed is the step's.
         self.passes = passes.Passes()
+        self.sides = sides.Sides()
         # Real tensors: nothing is guessed, and what is beside the model is seen by its process.
         self.on_host, self.guesses, self.companions = False, None, None
         self.call = nn.Module.__call__
@@ -135,6 +141,7 @@ class Live:
                 return self.call(module, *args, **kwargs)
         if self.calls is None or self.recorder.frozen:
             return self.call(module, *args, **kwargs)
+        self.sides.see(module, args)
         return self.calls.call(module, args, kwargs)
 
     def begin(self, module, args, kwargs):

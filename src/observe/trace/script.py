@@ -24,6 +24,7 @@ import polynomials
 import processes
 import segments
 import several
+import sides
 import step
 import tape
 import transforms
@@ -83,6 +84,7 @@ class Watch:
         self.on_host, self.companions = False, None
         # Passes from which the loss may come.
         self.passes = passes.Passes()
+        self.sides = sides.Sides()
         # torch.autograd.grad was asked for gradients of parameters.
         self.asks = False
         # Passes without gradients: what came out, by module and shapes.
@@ -197,8 +199,15 @@ class Watch:
         self.calls.recorder = recorder
         self.calls.original = self.call
         calls = self.calls
-        self.call = lambda module, *args, **kwargs: calls.call(module, args, kwargs)
+
+        def call(module, *args, **kwargs):
+            self.sides.see(module, args)
+            return calls.call(module, args, kwargs)
+
+        self.call = call
         self.parameters = [id(one) for one in module.parameters()]
+        # What is kept of passes without gradients the script has let go.
+        self.evaluated.clear()
         self.companions = companions.Companions(module, recorder.device, self.batch)
         for parameter in module.parameters():
             recorder.identify(parameter, kind="parameter")
@@ -227,6 +236,9 @@ class Watch:
         if self.answers:
             raise Refused("a backward pass comes before any pass without gradients: trace the step, without --forward")
         recorder = self.recorder
+        if not loss.requires_grad:
+            raise Refused("the loss of the first backward pass needs no gradient, and PyTorch stops there: what it is made of was "
+                          "detached, comes of torch.no_grad(), or has no parameter that requires one")
         if self.model is None:
             raise Refused("the first backward pass comes before any module is called to be trained: trace what computes the loss with "
                           "file.py:function")
@@ -304,7 +316,7 @@ def finished(watch, device, script, say):
     if torch.float64 in types:
         raise Refused(f"{type(model).__name__} has weights of float64, and no plan has such a precision: trace it in float32")
     precision = "mixed" if watch.recorder.autocast else "fp32" if types == {torch.float32} else "half"
-    point = sizes_of(watch.batch)
+    point = watch.sides.of(watch.batch)
     empty = next((name for name, value in watch.batch.items() if not value.numel()), None)
     if empty is not None:
         raise Refused(f"the first batch's `{empty}` has no elements: its sizes depend on values, which a traced step has not")
@@ -315,7 +327,7 @@ def finished(watch, device, script, say):
                                   "longest": point.get("S"), "versions": {}, "answers": watch.answers})()
     sizes = ", ".join(f"{axis} {size}" for axis, size in point.items()) or "its own batch"
     notes = [f"traced with {sizes} alone, in {precision} precision"]
-    notes.extend([*checkpoints.COUNTS.notes("script"), *processes.notes(), *(watch.guesses.notes(model) if watch.guesses else [])])
+    notes.extend([*watch.sides.notes(watch.batch), *checkpoints.COUNTS.notes("script"), *processes.notes(), *(watch.guesses.notes(model) if watch.guesses else [])])
     notes.extend([*watch.passes.notes(), *several.several(watch, model), *beside(watch, model), *several.unreached(watch, model)])
     answered = watch.recorder.answered
     tape_made = layout.laid_out(device, answered, subject, model, [], [point], fitter, {precision: made.finish()}, notes, False, True)
@@ -330,16 +342,3 @@ def beside(watch, model):
     """What the script has beside the model, on the GPU and to step it."""
     found = watch.companions.notes(model, set(map(id, several.trained_in(watch)))) if watch.companions else []
     return [*found, *companions.of_own(watch.optimizers)]
-
-
-def sizes_of(batch):
-    """Samples and, of token ids, their length; a list of images has as many samples as images."""
-    first, listed = next(iter(batch), "").partition(".")[:2]
-    images = [value for name, value in batch.items() if name.startswith(f"{first}.")] if listed else []
-    if images and all(value.dim() == 3 and value.is_floating_point() for value in images):
-        return {"B": len(images)}
-    for value in batch.values():
-        if value.dim() == 2 and not value.is_floating_point():
-            return {"B": value.shape[0], "S": value.shape[1]}
-    first = next((value for value in batch.values() if value.dim()), None)
-    return {"B": first.shape[0]} if first is not None else {}
