@@ -64,11 +64,7 @@ nn.functional.mse_loss(model(x), target).backward()
         false,
         &["mse_loss_backward wants tensors of one type, and was given float32 and float64"],
     ),
-    (
-        "nn.functional.mse_loss(model(x), torch.zeros(8, 16).cuda()).backward()",
-        true,
-        &["2,128 parameters"],
-    ),
+    ("nn.functional.mse_loss(model(x), torch.zeros(8, 16).cuda()).backward()", true, &["2,128 parameters"]),
     // cuda/Loss.cu, `nll_loss_forward`.
     (
         "nn.functional.cross_entropy(model(x), torch.zeros(8, dtype=torch.int32).cuda()).backward()",
@@ -81,7 +77,11 @@ nn.functional.mse_loss(model(x), target).backward()
         &["2,128 parameters"],
     ),
     // cuda/Blas.cpp, `addmm_out_cuda_impl`: weights of 16 bit read fp32 under autocast alone.
-    ("model.bfloat16()(x).mean().backward()", false, &["addmm wants tensors of one type, and was given bfloat16 and float32"]),
+    (
+        "model.bfloat16()(x).mean().backward()",
+        false,
+        &["addmm wants tensors of one type, and was given bfloat16 and float32"],
+    ),
     (
         "
 with torch.autocast('cuda', dtype=torch.bfloat16):

@@ -79,7 +79,7 @@ fn hold(errors: &BTreeMap<&str, Vec<(f64, String)>>, cases: usize) {
 #[test]
 fn traced_models_are_predicted_as_they_run() {
     let errors = errors("cases.jsonl");
-    hold(&errors, 1278);
+    hold(&errors, 1282);
     // A rule of its own stands behind each of these, so that none is off by a tensor.
     let exact = [
         "drawn-molecules",
@@ -90,11 +90,12 @@ fn traced_models_are_predicted_as_they_run() {
         "eighth-heads",
         "ninth-recurrent-fp32-lora",
         "ninth-nested",
+        "tenth-values",
     ];
     let ruled = |name: &str| errors[name].iter().filter(|(_, id)| exact.iter().any(|model| id.contains(model)));
     let off = |(error, _): &&(f64, String)| *error > 0.1;
     for name in ["peak_allocated_bytes", "activation_bytes", "flops_forward", "flops_backward"] {
-        assert_eq!(ruled(name).count(), 26, "{name}");
+        assert_eq!(ruled(name).count(), 30, "{name}");
         assert_eq!(ruled(name).find(off), None, "{name}");
     }
 }
