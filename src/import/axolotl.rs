@@ -142,7 +142,12 @@ fn set(imported: &mut ImportedPlan, settings: &Settings, context: &ImportContext
     let offload = settings.text("gradient_checkpointing").filter(names);
     if let Some(found) = offload {
         imported.say(keys::training::activation_checkpointing, "full", found.origin.clone());
-        imported.say(keys::training::cpu_offload, "activations", found.origin);
+        // A plan has one word for what lies in host memory: what FSDP keeps there is more.
+        if imported.get(keys::training::cpu_offload).is_some() {
+            not_modelled(imported, &format!("{}: checkpoints in host memory too", found.origin));
+        } else {
+            imported.say(keys::training::cpu_offload, "activations", found.origin);
+        }
     }
 }
 
