@@ -188,7 +188,8 @@ class Values(TorchDispatchMode):
         """Positions in the place of masks: all of them."""
         found = []
         for index in indices:
-            if is_mask(index):
+            # Behind a number that was made up sizes are as well.
+            if is_mask(index) and not Values.made_up:
                 mismatches.check_mask(tensor, index, len(found))
             places = held.ahead(aten.nonzero.default, (index,), {}, [index]) if self.holds and is_mask(index) else None
             if places is not None:
