@@ -109,10 +109,7 @@ pub(super) fn segments(
         (Some(all), _) | (None, Some(Some(all))) => all,
         (None, _) => replay(&input, u64::MAX)?,
     };
-    // What another stream may still read cannot be taken again, but waits for an event: before it fails PyTorch waits for
-    // all of them (c10/cuda/CUDACachingAllocator.cpp, `release_cached_blocks`).
-    let tensors = if streams { all.tensors.min(allocated) } else { all.tensors };
-    let runs_short = all.segments > room && tensors <= room;
+    let runs_short = all.segments > room && all.tensors <= room;
     let segments = match first {
         None if runs_short && streams => room,
         None if runs_short => replay(&input, room).map_or(all.segments, |within| within.segments),
