@@ -239,11 +239,13 @@ fn low_rank(imported: &mut ImportedPlan, settings: &Settings, lora: bool) {
 
 /// The base of adapters is cast, and run under accelerate's autocast. The adapters are made in its type (peft,
 /// tuners/tuners_utils.py, `_move_adapter_to_device_of_base_layer`), and raised to fp32 beside fp16 alone
-/// (`cast_training_params` where `mixed_precision == "fp16"`).
+/// (`cast_training_params` where `mixed_precision == "fp16"`). DeepSpeed has no autocast.
 fn adapters_under_autocast(imported: &mut ImportedPlan, found: &Setting<&'static str>) {
     let own = if found.value == "fp16" { "fp32" } else { found.value };
     imported.say(keys::lora::dtype, own, found.origin.clone());
-    imported.say(keys::training::autocast, true, found.origin.clone());
+    if imported.get(keys::distribution::engine).is_none_or(|engine| engine.value != "deepspeed") {
+        imported.say(keys::training::autocast, true, found.origin.clone());
+    }
 }
 
 /// Trained weights are kept in fp32 and autocast; under adapters the base is cast.
@@ -259,9 +261,7 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, context: &ImportC
             _ => "fp32",
         })
     });
-    if let Some(found) = word.as_ref().filter(|found| lora && found.value != "fp32") {
-        adapters_under_autocast(imported, found);
-    }
+    let half = word.clone().filter(|found| lora && found.value != "fp32");
     imported
         .set("training.precision", Some(word.unwrap_or_else(|| Setting::new("fp32", default("no --mixed_precision")))));
     let mut sharded = ImportedPlan::default();
@@ -270,6 +270,9 @@ fn precision(imported: &mut ImportedPlan, settings: &Settings, context: &ImportC
     for key in ["distribution.sharding", "distribution.engine", "training.cpu_offload", "training.compile"] {
         let inferred = sharded.get(key).cloned();
         imported.set(key, inferred.map(|inferred| Setting::new(inferred.value, inferred.origin)));
+    }
+    if let Some(found) = half {
+        adapters_under_autocast(imported, &found);
     }
 }
 

@@ -310,6 +310,10 @@ fn set_arguments(imported: &mut ImportedPlan, settings: &Settings, context: &Imp
     let keeps = loaded::keeps_its_type(imported, settings);
     let stored = if keeps { WeightStorage::Half } else { WeightStorage::Full };
     trainer::set(imported, &arguments, context, stored);
+    // `hparams/finetuning_args.py`, `pure_bf16`: without AMP.
+    if pure.is_some() {
+        imported.drop(keys::training::autocast);
+    }
     trainer::reentrant::not_under_fsdp2(imported);
     loaded::loaded_type(imported, settings);
     imported.set(keys::training::optimizer, settings.on("use_muon").map(|found| found.map(|_| "muon")));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::text::count;
 use crate::catalog::Generation;
-use crate::model::{Input, ModelShape};
+use crate::model::{Element, Input, ModelShape};
 use crate::plan::keywords::{CpuOffload, MasterDtype, Mode, Schedule, Sharding};
 use crate::predict::{Component, Job, Phase, host_memory};
 use crate::units::{self, Bytes};
@@ -235,8 +235,9 @@ fn precision(job: &Job) -> String {
     // Of adapters, which alone are trained.
     let (gradient, _) = job.trained_types();
     let master = storage.master.map_or(String::new(), |master| format!(", masters {}", own.unwrap_or(master.name())));
+    let under = if storage.autocast && storage.weight != Element::F32 { " under autocast" } else { "" };
     format!(
-        "{}: weights {}, gradients {}{master}; {} {}",
+        "{}{under}: weights {}, gradients {}{master}; {} {}",
         storage.precision,
         storage.weight.name(),
         gradient.name(),

@@ -373,16 +373,26 @@ fn keys_of_a_layout_without_effect_are_named() {
     }
 }
 
-/// DeepSpeed's third stage with weights and optimizer on the host: masters and two moments of 4 bytes, the gradients that it
-/// reduces and the weights in 2 bytes each, and gradients in fp32 beside the masters (runtime/zero/stage3.py,
-/// `grad_partitions_flat_buffer`, `fp32_partitioned_groups_flat[i].grad`): 20 bytes a parameter of a rank's share.
+/// DeepSpeed steps on gradients in fp32 beside masters and two moments of 4 bytes. The third stage, with weights on the host
+/// too, has those and the gradients that it reduces in 2 bytes each: 20 bytes a parameter of a rank's share
+/// (runtime/zero/stage3.py, `grad_partitions_flat_buffer`, `fp32_partitioned_groups_flat[i].grad`). The first two have the new
+/// weights of the share in 2 bytes, whatever gradients lie on the GPU: 18 bytes (stage_1_and_2.py,
+/// `param_buffer_of_bit16_for_cpu_offload_groups`).
 #[test]
 fn deepspeed_steps_on_gradients_in_fp32_on_the_host() {
-    let text = "model: {preset: llama-3-8b, framework: pytorch, batch_size: 8, sequence_length: 2048}\n\
-                training: {precision: bf16-fp32-master, gradient_dtype: bf16, micro_batch_size: 1, cpu_offload: parameters}\n\
-                hardware: {gpu_type: H100}\ncluster: {num_gpus: 8}\ndistribution: {strategy: zero3, engine: deepspeed}\n";
-    let job = Job::resolve(&Document::parse(text).unwrap().plan().unwrap(), catalog()).unwrap();
-    let share = job.params.total as f64 / 8.0;
-    let each = predict::host_memory(&job).as_f64() / share;
-    assert!((each - 20.0).abs() < 0.05, "{each} B a parameter");
+    for (stage, offload, gradients, bytes) in [
+        ("zero3", "parameters", "bf16", 20.0),
+        ("zero2", "optimizer", "bf16", 18.0),
+        ("zero1", "optimizer", "fp32", 18.0),
+    ] {
+        let text = format!(
+            "model: {{preset: llama-3-8b, framework: pytorch, batch_size: 8, sequence_length: 2048}}\n\
+             training: {{precision: bf16-fp32-master, gradient_dtype: {gradients}, micro_batch_size: 1, cpu_offload: {offload}}}\n\
+             hardware: {{gpu_type: H100}}\ncluster: {{num_gpus: 8}}\ndistribution: {{strategy: {stage}, engine: deepspeed}}\n"
+        );
+        let job = Job::resolve(&Document::parse(&text).unwrap().plan().unwrap(), catalog()).unwrap();
+        let share = job.params.total as f64 / 8.0;
+        let each = predict::host_memory(&job).as_f64() / share;
+        assert!((each - bytes).abs() < 0.05, "{stage}: {each} B a parameter");
+    }
 }

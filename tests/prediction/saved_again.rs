@@ -77,3 +77,20 @@ fn a_head_that_the_file_keeps_apart_stays_apart() {
     let model = json!({"hf_config": config, "batch_size": 1, "sequence_length": 2048});
     assert_eq!(predicted(&model).params.total, 24_011_361_280);
 }
+
+/// Where the language model's own keys say nothing, transformers 4 asks its class's default, transformers 5 the keys at the top
+/// (modeling_utils.py, `tie_weights`). LLaVA before a Llama of 1000 x 64, whose default is two matrices: 64 000 elements.
+#[test]
+fn whose_tie_counts_depends_on_who_wrote_the_file() {
+    let of = |version: &str| {
+        let config = json!({"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"],
+                            "transformers_version": version, "tie_word_embeddings": true,
+                            "text_config": {"model_type": "llama", "hidden_size": 64, "intermediate_size": 128,
+                                            "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 1000},
+                            "vision_config": {"model_type": "clip_vision_model", "hidden_size": 64, "intermediate_size": 128,
+                                              "num_hidden_layers": 3, "num_attention_heads": 4, "image_size": 56,
+                                              "patch_size": 14}});
+        predicted(&json!({"hf_config": config, "batch_size": 1, "sequence_length": 512})).params.total
+    };
+    assert_eq!(of("4.57.6") - of("5.24.0"), 64_000);
+}

@@ -1,4 +1,4 @@
-//! How much each device has and held at most. A GPU that is gone, and no longer tells, keeps the scale of its past.
+//! How much each device has, by what it said last, and held at most: a GPU that is gone keeps the scale of its past.
 
 use super::Monitor;
 use super::places::rearranged;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+use super::counts;
 use super::keys::Keys;
 
 /// The language model of a composite configuration (LLaVA, Gemma 3), and whether it is one.
@@ -22,15 +23,15 @@ pub fn leaves_tower(class: &str) -> bool {
 
 /// The configuration with one word on whether head and embedding are one matrix. transformers 4 asks the language model's
 /// keys, transformers 5 those at the top, to which it also moves the flag as it saves (`modeling_utils.py`,
-/// `tie_weights`; models/qwen2_vl/configuration_qwen2_vl.py). Where the two differ, a checkpoint holds both matrices, and
-/// transformers 5 leaves them two.
+/// `tie_weights`; models/qwen2_vl/configuration_qwen2_vl.py). Where both are given and differ, the language model's is
+/// right for both: a checkpoint with a head of its own holds both matrices, and transformers 5 leaves them two.
 pub fn tied_once(config: &Map<String, Value>) -> Cow<'_, Map<String, Value>> {
     const TIED: &str = "tie_word_embeddings";
     let given = |keys: &Map<String, Value>| keys.get(TIED).filter(|flag| flag.is_boolean()).cloned();
     let Some(Value::Object(inner)) = config.get("text_config") else { return Cow::Borrowed(config) };
     let mut one = match (given(inner), given(config)) {
         (Some(flag), Some(other)) if flag != other => Map::from_iter([(TIED.to_owned(), flag)]),
-        (None, Some(flag)) => {
+        (None, Some(flag)) if counts::is_new(config) => {
             let mut inner = inner.clone();
             inner.insert(TIED.to_owned(), flag);
             Map::from_iter([("text_config".to_owned(), Value::Object(inner))])

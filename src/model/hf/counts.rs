@@ -126,13 +126,17 @@ impl Line {
     }
 }
 
+/// Whether transformers 5 wrote the configuration.
+pub fn is_new(config: &Map<String, Value>) -> bool {
+    let version =
+        config.get("transformers_version").and_then(Value::as_str).and_then(|version| version.split('.').next());
+    version.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 5)
+}
+
 /// The classes of a `model_type` in the transformers that wrote the configuration; where it does not say, in the first
 /// that has them.
 fn kind(config: &Map<String, Value>, model_type: &str) -> Option<&'static Kind> {
-    let version =
-        config.get("transformers_version").and_then(Value::as_str).and_then(|version| version.split('.').next());
-    let is_new = version.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major >= 5);
-    let (first, second) = if is_new { (&LINES_5, &LINES_4) } else { (&LINES_4, &LINES_5) };
+    let (first, second) = if is_new(config) { (&LINES_5, &LINES_4) } else { (&LINES_4, &LINES_5) };
     let line = first.get(model_type).or_else(|| second.get(model_type))?;
     line.kind(model_type)
 }

@@ -150,6 +150,9 @@ pub fn export(plan: &Plan, catalog: &Catalog, target: Target) -> ExportedPlan {
     if plan.training.mode == Some(Mode::Inference) {
         exported.notes.insert(0, "training.mode: inference; what is written here trains".to_owned());
     }
+    if plan.training.autocast == Some(true) {
+        exported.notes.push(format!("{}: no key says it", keys::training::autocast));
+    }
     if plan.training.launch_blocking == Some(true) {
         let key = keys::training::launch_blocking;
         exported.notes.push(format!("{key}: CUDA_LAUNCH_BLOCKING=1 in the environment says it"));

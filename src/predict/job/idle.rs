@@ -190,8 +190,9 @@ impl IdleKeys<'_> {
             (t.keep_outputs == Some(true) && !keeps, "training.keep_outputs"),
             (t.master_dtype.is_some() && !has_masters, "training.master_dtype"),
             (
-                t.autocast.is_some() && (inference || !t.precision.is_some_and(wraps)),
-                "training.autocast (of 16-bit weights in training alone)",
+                t.autocast.is_some()
+                    && (inference || !t.precision.is_some_and(|precision| wraps(precision, self.profile))),
+                "training.autocast (of 16-bit weights in training alone, where the framework has it)",
             ),
             (t.fp8_recipe.is_some() && t.precision != Some(Precision::Fp8Mixed), "training.fp8_recipe"),
             (t.fp8_param_gather == Some(true) && !shards_in_fp8, "training.fp8_param_gather"),

@@ -135,7 +135,7 @@ pub(super) fn resolve(
     let infers = plan.training.mode == Some(Mode::Inference);
     let casts = infers && !gathers && row.weight != row.compute && !row.fp8;
     let trains_in_fp8 = row.fp8 && plan.training.mode != Some(Mode::Inference);
-    let wrapped = plan.training.autocast == Some(true) && !infers && wraps(precision);
+    let wrapped = plan.training.autocast == Some(true) && !infers && wraps(precision, profile);
     Storage {
         // Megatron-LM reduces gradients in fp32 for bf16 only (megatron/training/arguments.py,
         // --accumulate-allreduce-grads-in-fp32), DeepSpeed in the type of fp16 training (runtime/engine.py,
@@ -170,9 +170,10 @@ pub(super) fn resolve(
 }
 
 /// Whether autocast around the weights of a precision is a thing of its own (accelerate, accelerator.py,
-/// `prepare_model`, wraps the forward pass whatever type the weights were loaded in).
-pub(super) const fn wraps(precision: Precision) -> bool {
-    matches!(precision, Precision::Bf16 | Precision::Fp16)
+/// `prepare_model`, wraps the forward pass whatever type the weights were loaded in), and the framework has one.
+pub(super) const fn wraps(precision: Precision, profile: &Profile) -> bool {
+    let has = profile.support.autocast.is && !profile.data_parallel.casts_shards.is;
+    has && matches!(precision, Precision::Bf16 | Precision::Fp16)
 }
 
 /// What is said of mixed types that nobody casts to.
